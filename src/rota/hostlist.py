@@ -1,6 +1,6 @@
 """Names of nodes in short: ``a,b`` and ``n[01-03,7]``, as Slurm writes them.
 
-The order counts: whoever asks for the first name wants the node of the first task.
+The order counts: the first name is the node of the first task.
 """
 
 from __future__ import annotations
@@ -14,25 +14,35 @@ if TYPE_CHECKING:
 
 #: More names than this are a typing error.
 NODES_MAX = 10_000
+#: Brackets of one name, and what stands between them.
+PIECES_MAX = 20
 #: Longer numbers are not counted with: they stay as they are written.
 DIGITS_MAX = 18
 
+_BRACKETS = re.compile(r"(\[[^\[\]]*\])")
 _WORD = re.compile(r"(?:[^\[\]\s,]|\[[0-9,-]+\])+")
 _PIECE = re.compile(r"\[([0-9,-]+)\]|([^\[\]]+)")
 _NUMBERED = re.compile(rf"(.*?)([0-9]{{1,{DIGITS_MAX}}})", re.DOTALL)
+
+
+def natural(name: str) -> tuple[str, int, str]:
+    """For sorting: ``n2`` before ``n10``."""
+    head = name.rstrip("0123456789")
+    digits = name[len(head) :]
+    return head, int(digits or 0), name
 
 
 def expand(text: str) -> tuple[str, ...]:
     """Every name, in order, once; an empty text gives none."""
     if not text.strip():
         return ()
-    names: dict[str, None] = {}
+    names: list[str] = []
     for part in _parts(text):
         for name in _expand_one(part, text):
-            names[name] = None
+            names.append(name)
             if len(names) > NODES_MAX:
                 raise _too_many(text)
-    return tuple(names)
+    return tuple(dict.fromkeys(names))
 
 
 def compress(names: Iterable[str]) -> str:
@@ -72,13 +82,21 @@ def _after(first: str, last: str) -> str:
 
 def _parts(text: str) -> list[str]:
     """Split at commas outside brackets."""
-    return [part.strip() for part in re.split(r",(?![^\[]*\])", text)]
+    parts: list[list[str]] = [[]]
+    for number, piece in enumerate(_BRACKETS.split(text)):
+        first, *rest = [piece] if number % 2 else piece.split(",")
+        parts[-1].append(first)
+        parts += [[word] for word in rest]
+    return ["".join(words).strip() for words in parts]
 
 
 def _expand_one(part: str, text: str) -> Iterator[str]:
     if not _WORD.fullmatch(part):
         raise ValueError(f"'{text[:60]}' is not valid; expected names such as a,b or n[1-3,7]")
-    choices = [_numbers(inside, text) if inside else [word] for inside, word in _pieces(part)]
+    pieces = _pieces(part)
+    if len(pieces) > PIECES_MAX:
+        raise ValueError(f"'{text[:60]}' is not valid; at most {PIECES_MAX} brackets in a name")
+    choices = [_numbers(inside, text) if inside else [word] for inside, word in pieces]
     # As Slurm counts: the last bracket first, then the others from the left.
     order = [*reversed(range(len(choices) - 1)), len(choices) - 1]
     for found in product(*(choices[at] for at in order)):

@@ -14,7 +14,7 @@ from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.states import Cause
 from rota.core.facts.tenant import Access, Actor
 from rota.rpc.messages import Seen, Sighting
-from rota.slurm.call.command import Answer, Call, Line, Request
+from rota.slurm.call.command import Answer, Call, CallerLine, CallRequest
 from rota.slurm.serving import answer_to
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Running, running
@@ -43,7 +43,7 @@ class Cluster:
 
     def call_of(self, program: str, *argv: str, user: str = "root", **more: object) -> Call:
         access = Access.ADMIN if user == "root" else Access.USER
-        request = Request(
+        request = CallRequest(
             program=program,
             argv=tuple(argv),
             env={"USER": user, "PATH": "/bin", "TZ": "UTC", **more.get("env", {})},  # type: ignore[dict-item]
@@ -54,7 +54,7 @@ class Cluster:
         )
         stdin = more.get("stdin", b"")
         assert isinstance(stdin, bytes)
-        return Call(request, Line(stdin), self.server.context)
+        return Call(request, CallerLine(stdin), self.server.context)
 
     def text(self, program: str, *argv: str, **more: object) -> str:
         """What a command that succeeds prints."""

@@ -236,3 +236,41 @@ def test_a_job_that_waits_for_what_cannot_come_is_cancelled_by_no_person(cluster
 def test_only_operators_have_the_site_read_its_rules_again(cluster: Cluster) -> None:
     assert cluster.run("scontrol", "reconfigure").code == 0
     assert cluster.run("scontrol", "reconfigure", user="alice").code == 1
+
+
+@pytest.mark.parametrize(
+    ("pair", "said"),
+    [
+        ("account=nosuch", "Invalid account or account/partition combination specified"),
+        ("qos=nosuch", "Invalid qos specification"),
+        ("reservationname=nosuch", "Requested reservation is invalid"),
+        ("reqnodelist=nosuch", "Invalid node name specified"),
+        ("excnodelist=n[1-", "Invalid node name specified"),
+        ("requeue=x", "Requested operation is invalid"),
+        ("deadline=x", "Invalid time specification"),
+    ],
+)
+def test_an_update_that_names_what_nobody_knows_changes_nothing(
+    pair: str, said: str, cluster: Cluster
+) -> None:
+    job = cluster.submit("-H")
+    before = cluster.job(job).spec
+
+    answer = cluster.run("scontrol", "update", f"jobid={job}", pair)
+
+    assert (answer.code, answer.stderr) == (1, f"{said} for job {job}\n")
+    assert cluster.job(job).spec == before
+    cluster.text("scancel", str(job))
+
+
+def test_nodes_and_the_quality_of_a_waiting_job_can_be_changed(cluster: Cluster) -> None:
+    job = cluster.submit("-H")
+
+    cluster.text("scontrol", "update", f"jobid={job}", "reqnodelist=n[2-3]", "qos=high")
+    pinned = cluster.job(job).spec
+    cluster.text("scontrol", "update", f"jobid={job}", "excnodelist=n1", "reqnodelist=")
+    freed = cluster.job(job).spec
+
+    assert (pinned.placement.nodes, pinned.priority) == (("n2", "n3"), 75)
+    assert (freed.placement.nodes, freed.placement.exclude) == ((), ("n1",))
+    cluster.text("scancel", str(job))

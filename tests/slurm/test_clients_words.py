@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from rota.core.facts.tenant import Access, Actor
-from rota.slurm.call.command import Call, Line, Request
+from rota.slurm.call.command import Call, CallerLine, CallRequest
 from rota.slurm.serving import answer_to
 from tests.api.running import Answer
 from tests.slurm.cluster import Cluster
@@ -204,7 +204,7 @@ def test_commands_that_look_at_running_work_say_that_a_job_is_unknown_and_succee
     stat = cluster.run("sstat", "-n", "-j", "99999")
     priorities = cluster.text("sprio", "-j", "99999")
 
-    assert (stat.code, stat.stderr) == (0, "sstat: error: couldn't get steps for job 99999\n")
+    assert (stat.code, stat.stderr) == (0, "sstat: error: No steps running for job 99999\n")
     assert priorities == "Unable to find jobs matching user/id(s) specified\n"
 
 
@@ -246,8 +246,8 @@ def test_a_token_for_others_or_without_an_end_is_refused(
 
 def test_a_job_makes_no_token_that_outlives_its_own(cluster: Cluster) -> None:
     actor = Actor("alice", Access.USER, job=cluster.submit("-H"))
-    request = Request(program="scontrol", argv=("token",), actor=actor)
-    call = Call(request, Line(b""), cluster.server.context)
+    request = CallRequest(program="scontrol", argv=("token",), actor=actor)
+    call = Call(request, CallerLine(b""), cluster.server.context)
 
     answer = asyncio.run_coroutine_threadsafe(answer_to(call), cluster.server.loop).result(60)
 

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.slurm.call.getopt import BadOption, Table, parse
+from rota.slurm.call.getopt import BadOption, OptionTable, parse
 from rota.slurm.orders.options import SHEETS
 
-TABLE = Table("n ntasks=", "N nodes=", "H hold", "exclusive=?", "ntasks-per-node|tasks-per-node=")
+TABLE = OptionTable(
+    "n ntasks=", "N nodes=", "H hold", "exclusive=?", "ntasks-per-node|tasks-per-node="
+)
 
 
 def options(*argv: str, permute: bool = True) -> list[tuple[str, str]]:

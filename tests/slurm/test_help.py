@@ -5,7 +5,7 @@ import importlib
 import pytest
 
 from rota.slurm.call.command import PROGRAMS
-from rota.slurm.call.getopt import Entry, Table
+from rota.slurm.call.getopt import OptionEntry, OptionTable
 from rota.slurm.orders.options import SHEETS
 from tests.slurm.cluster import Cluster
 
@@ -13,10 +13,10 @@ from tests.slurm.cluster import Cluster
 COMMANDS = [name for name in PROGRAMS if name not in (*SHEETS, "slurmstepd")]
 
 
-def entries_of(program: str) -> list[Entry]:
+def entries_of(program: str) -> list[OptionEntry]:
     module = importlib.import_module(PROGRAMS[program].partition(":")[0])
     table = module.OPTIONS
-    assert isinstance(table, Table)
+    assert isinstance(table, OptionTable)
     return table.entries
 
 

@@ -1,8 +1,11 @@
 """References to jobs as people and programs write them."""
 
+import time
+
 import pytest
 
-from rota.slurm.records.job_refs import JobRef, parse_ref
+from rota.slurm.records.job_refs import JobRef, RefIndex, parse_ref, split_refs
+from rota.slurm.records.records import JobRecord
 
 
 @pytest.mark.parametrize(
@@ -37,3 +40,46 @@ def test_each_form_of_a_reference_is_read(text: str, ref: JobRef):
 )
 def test_what_no_job_is_called_is_no_reference(text: str):
     assert parse_ref(text) is None
+
+
+def test_a_list_is_cut_at_commas_and_blanks_outside_brackets():
+    assert list(split_refs("12,8_[1,2-3] 9.batch,,\n61+1,")) == [
+        "12",
+        "8_[1,2-3]",
+        "9.batch",
+        "61+1",
+    ]
+
+
+@pytest.mark.parametrize("word", [",", "1,", "[", "1_[0,", "] ", "a[b],"])
+def test_a_list_of_any_form_is_cut_in_no_time(word: str):
+    began_s = time.perf_counter()
+
+    list(split_refs(word * (128 * 1024 // len(word))))
+
+    assert time.perf_counter() - began_s < 1.0
+
+
+def record_of(job: int, array: int, index: int | None, het: int, offset: int) -> JobRecord:
+    """A record that has numbers, and else nothing."""
+    words = dict.fromkeys(("name", "user", "group", "account", "partition"), "x")
+    more = dict.fromkeys(("qos", "state", "reason"), "x")
+    return JobRecord(
+        job_id=job, array_id=array, array_index=index, het_id=het, het_offset=offset,
+        uid=0, gid=0, priority=0, **words, **more,
+    )  # fmt: skip
+
+
+def test_many_references_name_what_one_of_them_does():
+    texts = ["12", "8_3", "8_[5,6]", "61+1", "9_2", "9", "12", "40"]
+    refs = [ref for ref in map(parse_ref, texts) if ref is not None]
+    records = [
+        record_of(job, array, index, het, offset)
+        for job, array, index in [(12, 0, None), (8, 8, 3), (90, 8, 5), (91, 8, 7), (92, 9, 1)]
+        for het, offset in [(0, 0), (61, 1), (61, 2), (40, 0)]
+    ]
+
+    named = [RefIndex(refs).names(record) for record in records]
+
+    assert named == [any(ref.names(record) for ref in refs) for record in records]
+    assert sorted(ref.id for ref in RefIndex(refs)) == [8, 9, 12, 40, 61]

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from rota.slurm.formats.documents import as_yaml, text_of
 from rota.slurm.formats.layout import (
-    Column,
-    Field,
     Read,
-    Table,
+    RuledTable,
+    ShownField,
+    TableColumn,
     read_columns,
     read_long,
     read_percent,
@@ -29,7 +29,10 @@ from rota.slurm.words.amounts import (
 )
 from rota.slurm.words.states import COMPACT, parse_state
 
-FIELDS = {"i": Field("JOBID", lambda job: job["id"]), "j": Field("NAME", lambda job: job["name"])}
+FIELDS = {
+    "i": ShownField("JOBID", lambda job: job["id"]),
+    "j": ShownField("NAME", lambda job: job["name"]),
+}
 NAMES = {"jobid": FIELDS["i"], "name": FIELDS["j"]}
 JOB = {"id": "23", "name": "running"}
 
@@ -65,22 +68,22 @@ def test_an_unknown_long_name_is_reported_and_leaves_only_its_separator():
 
 
 def test_columns_are_found_by_any_beginning_and_take_other_widths():
-    known = {"state": Column("State", 10, lambda _: "OUT_OF_MEMORY")}
+    known = {"state": TableColumn("State", 10, lambda _: "OUT_OF_MEMORY")}
     found, bad = read_columns("sta,STATE%20,state%-4", known)
 
     assert bad == ""
-    assert Table[None](found).line(None) == "OUT_OF_ME+ " + "       OUT_OF_MEMORY " + "OUT+ "
+    assert RuledTable[None](found).line(None) == "OUT_OF_ME+ " + "       OUT_OF_MEMORY " + "OUT+ "
 
 
 def test_a_column_that_nobody_knows_is_named():
-    assert read_columns("state,bogus", {"state": Column("State", 10, str)}) == ([], "bogus")
+    assert read_columns("state,bogus", {"state": TableColumn("State", 10, str)}) == ([], "bogus")
 
 
 def test_a_parsable_table_ends_with_its_delimiter_only_if_it_is_closed():
-    columns = [Column("A", 3, lambda _: "1"), Column("B", 3, lambda _: "2")]
+    columns = [TableColumn("A", 3, lambda _: "1"), TableColumn("B", 3, lambda _: "2")]
 
-    assert Table[None](columns, delimiter="|").line(None) == "1|2"
-    assert Table[None](columns, delimiter=";", closed=True).heading() == ["A;B;"]
+    assert RuledTable[None](columns, delimiter="|").line(None) == "1|2"
+    assert RuledTable[None](columns, delimiter=";", closed=True).heading() == ["A;B;"]
 
 
 @given(st.text(), st.text())

@@ -1,9 +1,13 @@
 """Whatever is typed or set: a command answers with text and a code, never with a bug of ours."""
 
+import time
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rota.api.errors import TooLarge
+from rota.slurm.call.wire import decode_request
 from tests.slurm.cluster import Cluster
 
 PROGRAMS = (
@@ -40,3 +44,36 @@ def test_no_line_and_no_environment_breaks_a_showing_command(
 
     assert "internal error" not in answer.stderr
     assert answer.code in (0, 1)
+
+
+#: As long as an argument may be, each of a form that a careless reader looks at again and again.
+LONG = tuple(word * (120_000 // len(word)) for word in (",", "1,", "[", "n[1-2],", "n[0-1]", "%i"))
+LISTS = {
+    "squeue": ("jobs", "nodelist", "account", "qos", "user", "format", "Format", "states", "sort"),
+    "sacct": ("jobs", "nodelist", "accounts", "gid", "format", "state", "user"),
+    "sinfo": ("nodes", "states", "partition", "format", "Format"),
+    "scancel": ("account", "nodelist", "state"),
+    "sstat": ("jobs", "format"),
+    "sprio": ("jobs", "format"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("program", LISTS)
+def test_no_argument_holds_up_the_controller(cluster: Cluster, program: str) -> None:
+    took_s = {}
+
+    for name in LISTS[program]:
+        for text in LONG:
+            began_s = time.perf_counter()
+            cluster.run(program, f"--{name}={text}", user="bob")
+            took_s[name, text[:8]] = time.perf_counter() - began_s
+
+    assert {key: seconds for key, seconds in took_s.items() if seconds > 3.0} == {}
+
+
+def test_a_longer_argument_than_a_kernel_hands_on_is_refused() -> None:
+    words = ("1", "squeue", "/", "022", "80", "n1", "1", "-j" + "1," * 70_000)
+
+    with pytest.raises(TooLarge, match="more than 131072 characters"):
+        decode_request("\0".join(words).encode())

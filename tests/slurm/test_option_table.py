@@ -8,7 +8,7 @@ import pytest
 from rota.slurm.orders.options import KEPT, SECTIONS, SHEETS, from_environment
 from rota.slurm.orders.orders import read_order
 from rota.slurm.orders.page import page
-from rota.slurm.orders.row import NUMBER, Row, Sheet, Status
+from rota.slurm.orders.row import NUMBER, OptionRow, Sheet, Status
 from rota.slurm.words import values
 from tests.slurm.cluster import Cluster
 from tests.support.machine import REPOSITORY
@@ -20,9 +20,21 @@ def of_sbatch(status: Status) -> list[str]:
     return [line for line, row in ROWS.items() if row.status is status and "sbatch" in row.of]
 
 
-def words_of(row: Row) -> str:
+#: Values that Slurm knows of options that take words.
+EXAMPLES = {
+    "gpu-bind": "single:1",
+    "gres-flags": "enforce-binding",
+    "hint": "nomultithread",
+    "mem-bind": "map_mem:0,1",
+    "profile": "task,energy",
+}
+
+
+def words_of(row: OptionRow) -> str:
     """The option as it may be typed."""
-    return f"--{row.key}=1" if row.takes.startswith("=") else f"--{row.key}"
+    if not row.takes.startswith("="):
+        return f"--{row.key}"
+    return f"--{row.key}={EXAMPLES.get(row.key, '1')}"
 
 
 def test_the_documented_table_is_the_one_that_the_commands_read() -> None:
@@ -30,7 +42,7 @@ def test_the_documented_table_is_the_one_that_the_commands_read() -> None:
 
 
 def test_an_option_that_only_changes_the_job_needs_one_row() -> None:
-    row = Row("tries=COUNT", "how often", read=values.whole, complaint=NUMBER, job="retries")
+    row = OptionRow("tries=COUNT", "how often", read=values.whole, complaint=NUMBER, job="retries")
     sheet = Sheet("sbatch", {"New": [row]}, "script")
 
     order = read_order(sheet, [("tries", "3")])
@@ -39,7 +51,7 @@ def test_an_option_that_only_changes_the_job_needs_one_row() -> None:
     assert "--tries=COUNT" in sheet.help
 
 
-def shown(cluster: Cluster, row: Row, text: str) -> dict[str, str]:
+def shown(cluster: Cluster, row: OptionRow, text: str) -> dict[str, str]:
     """Where the text of an option is to be seen: in scontrol, squeue and documents."""
     word = f"--{row.key}={text}" if row.takes else f"--{row.key}"
     job = cluster.submit("-H", word)
@@ -99,6 +111,42 @@ def test_an_option_without_an_effect_is_taken_and_told(line: str, cluster: Clust
 
     assert answer.code == 0
     assert answer.stderr == f"sbatch: warning: --{row.key} has no effect here\n"
+
+
+@pytest.mark.parametrize(
+    ("option", "code", "said"),
+    [
+        ("--acctg-freq=x", 255, "Invalid --acctg-freq specification: x"),
+        ("--core-spec=x", 1, 'Invalid numeric value "x" for --core-spec.'),
+        ("--extra-node-info=x", 1, 'Invalid numeric value "x" for first arg of -B.'),
+        ("--get-user-env=x", 255, "Invalid --get-user-env specification"),
+        ("--gpu-bind=foo", 255, "Invalid --gpu-bind argument: gpu:foo"),
+        ("--gres-flags=foo", 255, "Invalid --gres-flags specification"),
+        ("--hint=foo", 1, 'unrecognized --hint argument "foo", see --hint=help'),
+        ("--kill-on-invalid-dep=x", 255, "Invalid --kill-on-invalid-dep specification"),
+        ("--mem-bind=foo", 255, 'unrecognized --mem-bind argument "foo"'),
+        ("--no-kill=x", 255, "Invalid --no-kill specification"),
+        ("--profile=x", 255, "invalid --profile=x option"),
+        ("--switches=x", 1, 'Invalid numeric value "x" for --switches.'),
+        ("--threads-per-core=x", 1, 'Invalid numeric value "x" for --threads-per-core.'),
+        (
+            "--cpu-freq=foo",
+            255,
+            'unrecognized --cpu-freq argument "foo"\nsbatch: error: Invalid --cpu-freq argument',
+        ),
+        (
+            "--propagate=x",
+            1,
+            "Bad rlimit name: x\nsbatch: error: --propagate=x is not valid.",
+        ),
+    ],
+)
+def test_a_value_that_slurm_does_not_know_is_refused_in_its_words(
+    option: str, code: int, said: str, cluster: Cluster
+) -> None:
+    answer = cluster.run("sbatch", "-H", option, "--wrap", "true")
+
+    assert (answer.code, answer.stderr) == (code, f"sbatch: error: {said}\n")
 
 
 @pytest.mark.parametrize("line", of_sbatch(Status.REFUSED))

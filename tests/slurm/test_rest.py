@@ -188,3 +188,20 @@ def test_a_directory_of_users_that_does_not_answer_holds_up_its_caller_alone(
 
     assert (other.status, still_waits) == (200, True)
     assert slow.result().stderr == "squeue: error: Invalid user: sloth\n\n"
+
+
+def test_reservations_and_licences_are_listed_as_slurmrestd_lists_them(site: Site) -> None:
+    site.cluster.server.local().patch("/policy", {"rules": {"licenses": ["matlab:3"]}})
+
+    listed = site.call("GET", "/slurm/v0.0.38/reservations").json["reservations"]
+    (one,) = site.call("GET", "/slurm/v0.0.38/reservation/maint").json["reservations"]
+    unknown = site.call("GET", "/slurm/v0.0.38/reservation/nosuch")
+    licences = site.call("GET", "/slurm/v0.0.38/licenses").json["licenses"]
+
+    assert one in listed
+    assert (one["node_list"], one["core_count"], one["users"]) == ("n1", 4, "root")
+    assert one["end_time"] - one["start_time"] == 3600
+    wrong = {"error": "Requested reservation is invalid", "errno": 2053}
+    assert (unknown.status, unknown.json["errors"]) == (500, [wrong])
+    counts = {"Total": 3, "Used": 0, "Free": 3, "Reserved": 0}
+    assert licences == [{"LicenseName": "matlab", **counts, "Remote": False}]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 from rota.slurm.orders.batch_script import directives, split_words
 from rota.slurm.words import values
 from rota.slurm.words.patterns import fill
@@ -131,7 +131,7 @@ def test_directives_keep_quoted_words_and_drop_comments() -> None:
 
 
 def test_a_quote_without_an_end_is_named_with_its_line() -> None:
-    with pytest.raises(Failed) as caught:
+    with pytest.raises(CommandFailed) as caught:
         directives(b'#!/bin/sh\n#SBATCH -J "abc\n', "e.sh")
 
     assert caught.value.answer.stderr == (

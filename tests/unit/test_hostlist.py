@@ -1,5 +1,8 @@
 """Names of nodes in short, and back."""
 
+import contextlib
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,3 +80,15 @@ def test_any_text_is_expanded_or_refused_in_one_line(text: str):
 
     assert len(set(names)) == len(names)
     assert "\n" not in said
+
+
+@pytest.mark.parametrize(
+    "word", [",", "1,", "[", "]", "n[1-2],", "n[0-9][0-9],", "n[0-9999],", "[0-1]", "a[1]", "9"]
+)
+def test_a_text_of_any_form_is_read_in_no_time(word: str):
+    began_s = time.perf_counter()
+
+    with contextlib.suppress(ValueError):
+        expand(word * (128 * 1024 // len(word)))
+
+    assert time.perf_counter() - began_s < 2.0

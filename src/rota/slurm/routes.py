@@ -10,7 +10,7 @@ from rota.api.bodies.site_requests import SbatchRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.jobs.plan import PlanView, planned
 from rota.core.facts.errors import Rejected
-from rota.slurm.call.command import Answer, Call, Line, Request, handled, load, run
+from rota.slurm.call.command import Answer, Call, CallerLine, CallRequest, handled, load, run
 
 _READ = "rota.slurm.submit.sbatch:read_batch"
 
@@ -60,7 +60,7 @@ async def _call(request: Asking) -> Call:
     if not asked.workdir.startswith("/"):
         raise Rejected.bad("workdir", asked.workdir, "an absolute path")
     place = asked.path or "/dev/stdin"
-    told = Request(
+    told = CallRequest(
         program="sbatch",
         argv=(*asked.options, "--parsable", place, *asked.args),
         env=asked.env,
@@ -70,7 +70,7 @@ async def _call(request: Asking) -> Call:
         job=asked.job,
         alone=asked.alone,
     )
-    return Call(told, Line(asked.script.encode(), told.path(place)), context_of(request))
+    return Call(told, CallerLine(asked.script.encode(), told.path(place)), context_of(request))
 
 
 def _rejected(answer: Answer) -> Rejected:

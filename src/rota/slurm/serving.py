@@ -11,7 +11,7 @@ from rota.api.errors import Malformed
 from rota.api.people import PEOPLE
 from rota.core.facts.errors import RotaError
 from rota.slurm.call import wire
-from rota.slurm.call.command import Answer, Call, Line, Request, run
+from rota.slurm.call.command import Answer, Call, CallerLine, CallRequest, run
 from rota.slurm.call.waiting import Stopping
 from rota.slurm.steps.signalling import watch
 
@@ -39,7 +39,7 @@ RIGHTS = {
 }
 
 
-class RelayLine(Line):
+class RelayLine(CallerLine):
     """The line to a relay: it reads files and its standard input when it is asked to."""
 
     def __init__(self, stream: wire.Stream) -> None:
@@ -54,12 +54,12 @@ class RelayLine(Line):
 
     async def read_stdin(self) -> bytes:
         await self.stream.write((wire.INPUT, b""))
-        parts: list[bytes] = []
+        body = bytearray()
         while part := await self._expect(wire.INPUT):
-            parts.append(part)
-            if sum(map(len, parts)) > wire.FRAME_MAX:
+            body += part
+            if len(body) > wire.FRAME_MAX:
                 raise Malformed(f"standard input has more than {wire.FRAME_MAX} bytes")
-        return b"".join(parts)
+        return bytes(body)
 
     async def read_line(self) -> str:
         await self.stream.write((wire.LINE, b""))
@@ -91,7 +91,7 @@ async def serve(context: Context, actor: Actor, scope: Scope, receive: Receive, 
     if first is None or first.kind != wire.REQUEST:
         raise Malformed("expected the request of a relay")
     asked = wire.decode_request(first.body)
-    request = Request(
+    request = CallRequest(
         program=asked.program,
         argv=asked.argv,
         env=asked.env,

@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.slurm.accounting import sacctmgr_change, sacctmgr_show
-from rota.slurm.accounting.sacctmgr_order import Order
-from rota.slurm.call.command import VERSION_LINE, Answer, Failed
-from rota.slurm.call.getopt import Table
+from rota.slurm.accounting.sacctmgr_order import AccountOrder
+from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words
-from rota.slurm.call.view import View
+from rota.slurm.call.view import SlurmView
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "h help: this text",
     "i immediate: change at once, without a question",
     "n noheader: no line of headings",
@@ -38,6 +38,7 @@ ENTITIES = {
     "configuration": "configuration",
     "event": "event",
     "events": "event",
+    "federation": "federation",
     "problem": "problem",
     "qos": "qos",
     "reservation": "reservation",
@@ -85,22 +86,22 @@ async def sacctmgr(call: Call) -> Answer:
     if not words:
         return Answer()
     order = read_order(words, asked)
-    view = View(call.context)
+    view = SlurmView(call.context)
     if order.verb == "show":
         return sacctmgr_show.show(view, order)
     return await sacctmgr_change.change(call, view, order)
 
 
-def read_order(words: list[str], options: set[str]) -> Order:
+def read_order(words: list[str], options: set[str]) -> AccountOrder:
     """Take a command line apart, or say what is wrong with it."""
     verb = next((name for name in VERBS if name.startswith(words[0].lower())), "")
     if not verb or len(words[0]) < 2:
-        raise Failed(f"invalid keyword: {words[0]}\n")
+        raise CommandFailed(f"invalid keyword: {words[0]}\n")
     verb = VERBS[verb]
     entity = _entity(words[1]) if len(words) > 1 else ""
     if not entity:
-        raise Failed(_LIST if verb == "show" else _CHANGE.format(verb=verb))
-    order = Order(verb=verb, entity=entity, options=options)
+        raise CommandFailed(_LIST if verb == "show" else _CHANGE.format(verb=verb))
+    order = AccountOrder(verb=verb, entity=entity, options=options)
     target = order.where if verb != "add" else order.values
     for word in words[2:]:
         lower = word.lower()
@@ -123,7 +124,7 @@ def _entity(word: str) -> str:
     return found[0] if found else ""
 
 
-def _take(order: Order, target: dict[str, str], word: str) -> None:
+def _take(order: AccountOrder, target: dict[str, str], word: str) -> None:
     key, _, value = word.partition("=")
     plain = key.lower().rstrip("+-")
     if plain in ("format", "form", "forma"):

@@ -19,15 +19,15 @@ from rota.controller.commands.commands import (
 from rota.core.facts.errors import Forbidden, RotaError
 from rota.core.facts.tenant import Limits, Project, Queue, Quota, User
 from rota.slurm.accounting.sacctmgr_show import qos_list
-from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.records.accounts import ROOT, association_tree, known_users
 from rota.slurm.words.values import megabytes
 
 if TYPE_CHECKING:
     from rota.controller.commands.commands import Command
-    from rota.slurm.accounting.sacctmgr_order import Order
+    from rota.slurm.accounting.sacctmgr_order import AccountOrder
     from rota.slurm.call.command import Call
-    from rota.slurm.call.view import View
+    from rota.slurm.call.view import SlurmView
 
 #: What cannot be changed for one QOS, because Rota keeps such limits with projects and users.
 _ELSEWHERE = "GrpTRES MaxTRES MaxTRESPU MaxTRESPerUser MaxWall MaxWallDurationPerJob Flags Preempt"
@@ -37,7 +37,7 @@ _RECORDS = {"account": "project", "user": "user", "qos": "queue"}
 QUESTION = "Would you like to commit changes? (You have 30 seconds to decide)\n(N/y): "
 
 
-class Change(msgspec.Struct):
+class AccountChange(msgspec.Struct):
     """What is to be done, and what is printed before it is."""
 
     commands: list[Any]
@@ -46,7 +46,7 @@ class Change(msgspec.Struct):
     problem: str
 
 
-async def change(call: Call, view: View, order: Order) -> Answer:
+async def change(call: Call, view: SlurmView, order: AccountOrder) -> Answer:
     """Carry out a change, after the question that ``-i`` leaves out."""
     ways = {
         ("add", "account"): _add_accounts,
@@ -61,13 +61,13 @@ async def change(call: Call, view: View, order: Order) -> Answer:
     }
     way = ways.get((order.verb, order.entity))
     if way is None:
-        raise Failed(f"sacctmgr: error: {order.verb} {order.entity} is not possible here\n")
+        raise CommandFailed(f"sacctmgr: error: {order.verb} {order.entity} is not possible here\n")
     planned = way(call, view, order)
     try:
         require(call.actor, "operate")
     except Forbidden:
         text = f" Problem {planned.problem}: Access/permission denied\n"
-        raise Failed(text, 1, planned.text) from None
+        raise CommandFailed(text, 1, planned.text) from None
     if "immediate" not in order.options and not await _confirmed(call, planned.text):
         return Answer("\n Changes Discarded\n")
     shown = planned.text if "immediate" in order.options else ""
@@ -77,7 +77,7 @@ async def change(call: Call, view: View, order: Order) -> Answer:
             for command in way(call, view, order).commands:
                 await call.context.host.ask(command)
         except RotaError as error:
-            raise Failed(f" Problem {planned.problem}: {error}\n", 1, shown) from None
+            raise CommandFailed(f" Problem {planned.problem}: {error}\n", 1, shown) from None
     return Answer(shown)
 
 
@@ -87,22 +87,22 @@ async def _confirmed(call: Call, text: str) -> bool:
     return answer.strip()[:1].lower() == b"y"
 
 
-def _said(text: str) -> Failed:
+def _said(text: str) -> CommandFailed:
     """What goes to standard output, where tools that configure a site look for it."""
-    return Failed("", 1, text)
+    return CommandFailed("", 1, text)
 
 
-def _names(order: Order) -> list[str]:
+def _names(order: AccountOrder) -> list[str]:
     if not order.names:
-        raise Failed(f" Need name of {order.entity} to {order.verb}.\n")
+        raise CommandFailed(f" Need name of {order.entity} to {order.verb}.\n")
     return order.names
 
 
-def _add_accounts(call: Call, view: View, order: Order) -> Change:
+def _add_accounts(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     cluster, values = view.cluster, order.values
     parent = values.get("parent", "")
     if parent and parent != ROOT and parent not in cluster.accounts.projects:
-        raise Failed(
+        raise CommandFailed(
             f" Parent account '{parent}' doesn't exist on cluster {view.cluster_name}\n"
             "        Contact your admin to add this account.\n No associations created.\n"
         )
@@ -120,14 +120,14 @@ def _add_accounts(call: Call, view: View, order: Order) -> Change:
     if parent:
         text += f" Settings\n  Parent        = {parent}\n"
     commands = [SetProject(actor=call.actor, project=project) for project in made]
-    return Change(commands, text, "adding accounts")
+    return AccountChange(commands, text, "adding accounts")
 
 
-def _add_users(call: Call, view: View, order: Order) -> Change:
+def _add_users(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     cluster = view.cluster
     account = order.values.get("account") or order.values.get("accounts") or ROOT
     if account != ROOT and account not in cluster.accounts.projects:
-        raise Failed(
+        raise CommandFailed(
             f" This account '{account}' doesn't exist.\n"
             "        Contact your admin to add this account.\n"
             " No associations or wckeys created.\n"
@@ -143,10 +143,12 @@ def _add_users(call: Call, view: View, order: Order) -> Change:
     )
     text += " Non Default Settings\n"
     made = [_changed_user(User(name), order) for name in names]
-    return Change([SetUser(actor=call.actor, user=user) for user in made], text, "adding users")
+    return AccountChange(
+        [SetUser(actor=call.actor, user=user) for user in made], text, "adding users"
+    )
 
 
-def _add_qos(call: Call, view: View, order: Order) -> Change:
+def _add_qos(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     known = {one.name for one in qos_list(view.cluster)} | view.cluster.queues.keys()
     names = [name for name in _names(order) if name not in known]
     if not names:
@@ -155,10 +157,10 @@ def _add_qos(call: Call, view: View, order: Order) -> Change:
     text += "".join(f"  Description    = {name}\n" for name in names)
     made = [_changed_queue(Queue(name), order) for name in names]
     commands = [SetQueue(actor=call.actor, queue=queue) for queue in made]
-    return Change(commands, text, "adding QOS")
+    return AccountChange(commands, text, "adding QOS")
 
 
-def _modify_accounts(call: Call, view: View, order: Order) -> Change:
+def _modify_accounts(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     cluster = view.cluster
     projects = cluster.accounts.projects
     chosen = [projects[name] for name in order.names if name in projects]
@@ -171,10 +173,10 @@ def _modify_accounts(call: Call, view: View, order: Order) -> Change:
         commands.append(SetProject(actor=call.actor, project=made))
         parent = project.parent or ROOT
         text += f"  C = {view.cluster_name:<10} A = {project.name} of {parent}\n"
-    return Change(commands, text, "modifying accounts")
+    return AccountChange(commands, text, "modifying accounts")
 
 
-def _modify_users(call: Call, view: View, order: Order) -> Change:
+def _modify_users(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     cluster = view.cluster
     known = known_users(cluster)
     chosen = [name for name in order.names if name in known]
@@ -187,10 +189,12 @@ def _modify_users(call: Call, view: View, order: Order) -> Change:
         if place.user in chosen
     )
     made = [_changed_user(cluster.accounts.users.get(name) or User(name), order) for name in chosen]
-    return Change([SetUser(actor=call.actor, user=user) for user in made], text, "modifying users")
+    return AccountChange(
+        [SetUser(actor=call.actor, user=user) for user in made], text, "modifying users"
+    )
 
 
-def _modify_qos(call: Call, view: View, order: Order) -> Change:
+def _modify_qos(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     queues = view.cluster.queues
     chosen = [queues[name] for name in order.names if name in queues]
     if not chosen:
@@ -198,33 +202,33 @@ def _modify_qos(call: Call, view: View, order: Order) -> Change:
     text = " Modified qos...\n" + "".join(f"  {queue.name}\n" for queue in chosen)
     made = [_changed_queue(queue, order) for queue in chosen]
     commands = [SetQueue(actor=call.actor, queue=queue) for queue in made]
-    return Change(commands, text, "modifying QOS")
+    return AccountChange(commands, text, "modifying QOS")
 
 
-def _delete_accounts(call: Call, view: View, order: Order) -> Change:
+def _delete_accounts(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     chosen = [name for name in order.names if name in view.cluster.accounts.projects]
     return _deletion(
         [RemoveProject(actor=call.actor, project=name) for name in chosen], chosen, "accounts"
     )
 
 
-def _delete_users(call: Call, view: View, order: Order) -> Change:
+def _delete_users(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     chosen = [name for name in order.names if name in view.cluster.accounts.users]
     return _deletion([RemoveUser(actor=call.actor, user=name) for name in chosen], chosen, "users")
 
 
-def _delete_qos(call: Call, view: View, order: Order) -> Change:
+def _delete_qos(call: Call, view: SlurmView, order: AccountOrder) -> AccountChange:
     chosen = [name for name in order.names if name in view.cluster.queues]
     return _deletion(
         [RemoveQueue(actor=call.actor, queue=name) for name in chosen], chosen, "QOS(s)"
     )
 
 
-def _deletion(commands: list[Any], names: list[str], kind: str) -> Change:
+def _deletion(commands: list[Any], names: list[str], kind: str) -> AccountChange:
     if not names:
-        raise Failed(" Nothing deleted\n")
+        raise CommandFailed("", stdout=" Nothing deleted\n")
     text = f" Deleting {kind}...\n" + "".join(f"  {name}\n" for name in names)
-    return Change(commands, text, f"deleting {kind.lower()}")
+    return AccountChange(commands, text, f"deleting {kind.lower()}")
 
 
 #: Keys that are taken and mean nothing here.
@@ -248,11 +252,13 @@ _IDLE = frozenset(
 )
 
 
-def _unknown(key: str, value: str) -> Failed:
-    return Failed(f" Unknown option: {key}={value}\n Use keyword 'where' to modify condition\n")
+def _unknown(key: str, value: str) -> CommandFailed:
+    return CommandFailed(
+        f" Unknown option: {key}={value}\n Use keyword 'where' to modify condition\n"
+    )
 
 
-def _changed_project(project: Project, order: Order) -> Project:
+def _changed_project(project: Project, order: AccountOrder) -> Project:
     quota = written_quota(project)
     shares, parent = project.shares, project.parent
     for key, value in order.values.items():
@@ -267,7 +273,7 @@ def _changed_project(project: Project, order: Order) -> Project:
     return msgspec.structs.replace(made, shares=shares, parent=parent)
 
 
-def _changed_user(user: User, order: Order) -> User:
+def _changed_user(user: User, order: AccountOrder) -> User:
     quota, shares = user.quota, user.shares
     for key, value in order.values.items():
         plain = key.rstrip("+-")
@@ -310,7 +316,7 @@ def _tres_limits(text: str) -> dict[str, Any]:
             found["device_milli"] = None if number is None else number * 1000
         else:
             line = f"slurmdb_format_tres_str: no TRES known by type {kind}"
-            raise Failed(f"sacctmgr: error: {line}\n")
+            raise CommandFailed(f"sacctmgr: error: {line}\n")
     return found
 
 
@@ -320,7 +326,7 @@ def _megabytes(text: str) -> int | None:
     try:
         return megabytes(text)
     except ValueError:
-        raise Failed(f" Bad TRES value: mem={text}\n") from None
+        raise CommandFailed(f" Bad TRES value: mem={text}\n") from None
 
 
 def _ceiling(key: str, value: str) -> int | None:
@@ -329,11 +335,13 @@ def _ceiling(key: str, value: str) -> int | None:
 
 def _whole(key: str, value: str, least: int) -> int:
     if not value.isascii() or not value.isdecimal() or len(value) > 9 or int(value) < least:
-        raise Failed(f" Bad value for {key}: '{value}'; expected a whole number from {least} on\n")
+        raise CommandFailed(
+            f" Bad value for {key}: '{value}'; expected a whole number from {least} on\n"
+        )
     return int(value)
 
 
-def _changed_queue(queue: Queue, order: Order) -> Queue:
+def _changed_queue(queue: Queue, order: AccountOrder) -> Queue:
     changes: dict[str, Any] = {}
     fields = {
         "grpjobs": "max_running",
@@ -356,8 +364,8 @@ def _changed_queue(queue: Queue, order: Order) -> Queue:
     return msgspec.structs.replace(queue, **changes)
 
 
-def _kept_elsewhere(name: str, value: str) -> Failed:
+def _kept_elsewhere(name: str, value: str) -> CommandFailed:
     if "TRES" in name:
         # A kind that does not exist is the first thing that is wrong.
         _tres_limits(value)
-    return Failed(f" {name} is not kept per QOS here: set it for an account or a user\n")
+    return CommandFailed(f" {name} is not kept per QOS here: set it for an account or a user\n")

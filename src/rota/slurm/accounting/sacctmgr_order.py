@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Order(msgspec.Struct, kw_only=True):
+class AccountOrder(msgspec.Struct, kw_only=True):
     """A command line, taken apart."""
 
     verb: str

@@ -8,8 +8,8 @@ import msgspec
 
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import BANDS
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.formats.layout import Column, Table, read_columns
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.formats.layout import RuledTable, TableColumn, read_columns
 from rota.slurm.records.accounts import (
     ROOT,
     Association,
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.core.facts.tenant import Limits
-    from rota.slurm.accounting.sacctmgr_order import Order
-    from rota.slurm.call.view import View
+    from rota.slurm.accounting.sacctmgr_order import AccountOrder
+    from rota.slurm.call.view import SlurmView
 
 
 class Qos(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,9 +77,11 @@ class AccountRow(NamedTuple):
     place: Association
 
 
-def show(view: View, order: Order) -> Answer:
+def show(view: SlurmView, order: AccountOrder) -> Answer:
     """The table of one entity."""
-    ways: dict[str, Callable[[View, Order], tuple[list[NamedTuple] | list[object], _Kind]]] = {
+    ways: dict[
+        str, Callable[[SlurmView, AccountOrder], tuple[list[NamedTuple] | list[object], _Kind]]
+    ] = {
         "account": _accounts,
         "association": _associations,
         "cluster": _clusters,
@@ -87,22 +89,48 @@ def show(view: View, order: Order) -> Answer:
         "tres": _tres,
         "user": _users,
     }
+    if order.entity == "runawayjobs":
+        return Answer(f"Runaway Jobs: No runaway jobs found on cluster {view.cluster_name}\n")
     way = ways.get(order.entity)
-    if way is None:
+    if way is None and order.entity not in EMPTY:
         return Answer()
-    rows, kind = way(view, order)
+    rows, kind = way(view, order) if way is not None else ([], _empty(order.entity))
     columns, bad = read_columns(order.format or kind.usual, kind.columns)
     if bad:
-        raise Failed(f"Unknown field '{bad}'\n")
-    table: Table[object] = Table.asked(columns, order.options)
+        raise CommandFailed(f"Unknown field '{bad}'\n")
+    table: RuledTable[object] = RuledTable.asked(columns, order.options)
     lines = [*table.heading(), *map(table.line, rows)]
     return Answer("".join(f"{line}\n" for line in lines))
+
+
+def _empty(entity: str) -> _Kind:
+    columns = [TableColumn(name, width, lambda _: "") for name, width in EMPTY[entity]]
+    return _Kind(_by_key(columns), ",".join(column.name.replace(" ", "") for column in columns))
+
+
+#: Tables that have no row here: their columns, with the width.
+EMPTY = {
+    "event": (
+        *(("Cluster", 10), ("NodeName", -15), ("TimeStart", 19), ("TimeEnd", 19)),
+        *(("State", 6), ("Reason", 30), ("User", 10)),
+    ),
+    "federation": (
+        *(("Federation", 10), ("Cluster", 10), ("ID", 2), ("Features", 20), ("FedState", 12)),
+    ),
+    "problem": (("Cluster", 10), ("Account", 10), ("User", 10), ("Problem", 40)),
+    "resource": (
+        *(("Name", 10), ("Server", 10), ("Type", 8), ("Count", 6), ("% Allocated", 11)),
+        ("ServerType", 10),
+    ),
+    "transaction": (*(("Time", 19), ("Action", 20), ("Actor", 10), ("Where", 20), ("Info", 20)),),
+    "wckey": (("WCKey", 10), ("Cluster", 10), ("User", 10)),
+}
 
 
 class _Kind(NamedTuple):
     """The columns of an entity by name, and those that are shown when nobody names any."""
 
-    columns: dict[str, Column]
+    columns: dict[str, TableColumn]
     usual: str
 
 
@@ -114,33 +142,33 @@ def _limits(place: Association) -> Limits:
     return place.quota.hard
 
 
-def _place_columns(cluster: str) -> list[Column]:
+def _place_columns(cluster: str) -> list[TableColumn]:
     """What an association has, whatever table it stands in."""
     return [
-        Column("Cluster", 10, lambda row: cluster),
-        Column("Account", 10, lambda row: _of(row).account),
-        Column("User", 10, lambda row: _of(row).user),
-        Column("Partition", 10, lambda _: ""),
-        Column("Share", 9, lambda row: str(_of(row).shares)),
-        Column("Fairshare", 9, lambda row: str(_of(row).shares)),
-        Column("Priority", 10, lambda _: ""),
-        Column("GrpJobs", 7, lambda row: "" if _of(row).user else _jobs(row)),
-        Column("GrpTRES", 13, lambda row: grp_tres(_limits(_of(row)))),
-        Column("GrpSubmit", 9, lambda row: "" if _of(row).user else _queued(row)),
-        Column("GrpWall", 11, lambda _: ""),
-        Column("GrpTRESMins", 13, _budget),
-        Column("MaxJobs", 7, lambda row: _jobs(row) if _of(row).user else ""),
-        Column("MaxTRES", 13, lambda _: ""),
-        Column("MaxTRESPerNode", 14, lambda _: ""),
-        Column("MaxSubmit", 9, lambda row: _queued(row) if _of(row).user else ""),
-        Column("MaxWall", 11, lambda _: ""),
-        Column("MaxTRESMins", 13, lambda _: ""),
-        Column("QOS", 20, lambda _: "normal"),
-        Column("Def QOS", 9, lambda row: "normal" if _of(row).account != ROOT else ""),
-        Column("GrpTRESRunMin", 13, lambda _: ""),
-        Column("ParentName", 10, lambda row: "" if _of(row).user else _of(row).parent),
-        Column("ID", 6, lambda _: "0"),
-        *[Column(name, width, lambda _: "") for name, width in _OLDER_LIMITS],
+        TableColumn("Cluster", 10, lambda row: cluster),
+        TableColumn("Account", 10, lambda row: _of(row).account),
+        TableColumn("User", 10, lambda row: _of(row).user),
+        TableColumn("Partition", 10, lambda _: ""),
+        TableColumn("Share", 9, lambda row: str(_of(row).shares)),
+        TableColumn("Fairshare", 9, lambda row: str(_of(row).shares)),
+        TableColumn("Priority", 10, lambda _: ""),
+        TableColumn("GrpJobs", 7, lambda row: "" if _of(row).user else _jobs(row)),
+        TableColumn("GrpTRES", 13, lambda row: grp_tres(_limits(_of(row)))),
+        TableColumn("GrpSubmit", 9, lambda row: "" if _of(row).user else _queued(row)),
+        TableColumn("GrpWall", 11, lambda _: ""),
+        TableColumn("GrpTRESMins", 13, _budget),
+        TableColumn("MaxJobs", 7, lambda row: _jobs(row) if _of(row).user else ""),
+        TableColumn("MaxTRES", 13, lambda _: ""),
+        TableColumn("MaxTRESPerNode", 14, lambda _: ""),
+        TableColumn("MaxSubmit", 9, lambda row: _queued(row) if _of(row).user else ""),
+        TableColumn("MaxWall", 11, lambda _: ""),
+        TableColumn("MaxTRESMins", 13, lambda _: ""),
+        TableColumn("QOS", 20, lambda _: "normal"),
+        TableColumn("Def QOS", 9, lambda row: "normal" if _of(row).account != ROOT else ""),
+        TableColumn("GrpTRESRunMin", 13, lambda _: ""),
+        TableColumn("ParentName", 10, lambda row: "" if _of(row).user else _of(row).parent),
+        TableColumn("ID", 6, lambda _: "0"),
+        *[TableColumn(name, width, lambda _: "") for name, width in _OLDER_LIMITS],
     ]
 
 
@@ -176,7 +204,7 @@ def _budget(row: object) -> str:
     return "" if hours is None else f"gres/gpu={int(hours * 60)}"
 
 
-def _by_key(columns: list[Column]) -> dict[str, Column]:
+def _by_key(columns: list[TableColumn]) -> dict[str, TableColumn]:
     """By name in small letters, without blanks; some names are written in other ways, too."""
     found = {column.name.lower().replace(" ", ""): column for column in columns}
     other = {
@@ -194,7 +222,7 @@ def _by_key(columns: list[Column]) -> dict[str, Column]:
     return found
 
 
-def _associations(view: View, order: Order) -> tuple[list[object], _Kind]:
+def _associations(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     rows: list[object] = []
     tree = "tree" in order.flags
     for place in association_tree(view.cluster):
@@ -210,7 +238,7 @@ def _associations(view: View, order: Order) -> tuple[list[object], _Kind]:
     return rows, _Kind(_by_key(_place_columns(view.cluster_name)), usual)
 
 
-def _wanted(place: Association, order: Order) -> bool:
+def _wanted(place: Association, order: AccountOrder) -> bool:
     for key, value in (
         (("account", "accounts", "acct"), place.account),
         (("user", "users"), place.user),
@@ -221,7 +249,7 @@ def _wanted(place: Association, order: Order) -> bool:
     return True
 
 
-def _accounts(view: View, order: Order) -> tuple[list[object], _Kind]:
+def _accounts(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     places = [place for place in association_tree(view.cluster) if _wanted(place, order)]
     usual = "account,descr,org"
     if order.flags & {"withassoc", "withass"} or "associations" in order.options:
@@ -238,9 +266,9 @@ def _accounts(view: View, order: Order) -> tuple[list[object], _Kind]:
         if not order.names or place.account in order.names
     ]
     columns = [
-        Column("Account", 10, lambda row: row.account),
-        Column("Descr", 20, lambda row: row.account),
-        Column("Org", 20, lambda row: row.place.parent or row.account),
+        TableColumn("Account", 10, lambda row: row.account),
+        TableColumn("Descr", 20, lambda row: row.account),
+        TableColumn("Org", 20, lambda row: row.place.parent or row.account),
         *_place_columns(view.cluster_name)[2:],
         _place_columns(view.cluster_name)[0],
     ]
@@ -248,14 +276,14 @@ def _accounts(view: View, order: Order) -> tuple[list[object], _Kind]:
 
 
 def _people(cluster: Cluster, names: list[str]) -> list[str]:
-    """Everybody that Rota has heard of, or of those named whoever may use it."""
+    """All users that Rota has heard of, or those of the named ones that may use it."""
     known = known_users(cluster)
     if not names:
         return known
     return [name for name in names if name in known or person(name).uid != NOBODY]
 
 
-def _users(view: View, order: Order) -> tuple[list[object], _Kind]:
+def _users(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     cluster = view.cluster
     tree = association_tree(cluster, order.names)
     detailed = bool(order.flags & {"withassoc", "withass"}) or "associations" in order.options
@@ -268,9 +296,9 @@ def _users(view: View, order: Order) -> tuple[list[object], _Kind]:
         shown = (mine or [blank]) if detailed else [blank]
         rows += [UserRow(name, default, name == "root", place) for place in shown]
     columns = [
-        Column("User", 10, lambda row: row.name),
-        Column("Def Acct", 10, lambda row: row.default),
-        Column("Admin", 9, lambda row: "Administrator" if row.admin else "None"),
+        TableColumn("User", 10, lambda row: row.name),
+        TableColumn("Def Acct", 10, lambda row: row.default),
+        TableColumn("Admin", 9, lambda row: "Administrator" if row.admin else "None"),
         *[one for one in _place_columns(view.cluster_name) if one.name != "User"],
     ]
     usual = "user,defacct,admin"
@@ -279,16 +307,16 @@ def _users(view: View, order: Order) -> tuple[list[object], _Kind]:
     return rows, _Kind(_by_key(columns), usual)
 
 
-def _clusters(view: View, order: Order) -> tuple[list[object], _Kind]:
+def _clusters(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     columns = [
-        Column("Cluster", 10, lambda _: view.cluster_name),
-        Column("ControlHost", 15, lambda _: "127.0.0.1"),
-        Column("ControlPort", 12, lambda _: "6817"),
-        Column("RPC", 5, lambda _: "9728"),
-        Column("Share", 9, lambda _: "1"),
-        *[Column(name, width, lambda _: "") for name, width in _CLUSTER_LIMITS],
-        Column("QOS", 20, lambda _: "normal"),
-        Column("Def QOS", 9, lambda _: ""),
+        TableColumn("Cluster", 10, lambda _: view.cluster_name),
+        TableColumn("ControlHost", 15, lambda _: "127.0.0.1"),
+        TableColumn("ControlPort", 12, lambda _: "6817"),
+        TableColumn("RPC", 5, lambda _: "9728"),
+        TableColumn("Share", 9, lambda _: "1"),
+        *[TableColumn(name, width, lambda _: "") for name, width in _CLUSTER_LIMITS],
+        TableColumn("QOS", 20, lambda _: "normal"),
+        TableColumn("Def QOS", 9, lambda _: ""),
     ]
     usual = ",".join(column.name.replace(" ", "") for column in columns)
     return [view], _Kind(_by_key(columns), usual)
@@ -305,7 +333,7 @@ _CLUSTER_LIMITS = (
 )
 
 
-def _qos(view: View, order: Order) -> tuple[list[object], _Kind]:
+def _qos(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     rows: list[object] = [
         one for one in qos_list(view.cluster) if not order.names or one.name in order.names
     ]
@@ -319,7 +347,7 @@ def _qos(view: View, order: Order) -> tuple[list[object], _Kind]:
         "MaxJobsPU": lambda one: _count(one.max_jobs_user),
         "MaxJobsPA": lambda one: _count(one.max_jobs_account),
     }
-    columns = [Column(name, width, own.get(name, lambda _: "")) for name, width in _QOS_WIDTHS]
+    columns = [TableColumn(name, width, own.get(name, lambda _: "")) for name, width in _QOS_WIDTHS]
     return rows, _Kind(_by_key(columns), ",".join(name for name, _ in _QOS_WIDTHS))
 
 
@@ -353,11 +381,11 @@ _QOS_WIDTHS = (
 )
 
 
-def _tres(view: View, order: Order) -> tuple[list[object], _Kind]:
+def _tres(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     columns = [
-        Column("Type", 8, lambda row: row[0]),
-        Column("Name", 15, lambda row: row[1]),
-        Column("ID", 6, lambda row: str(row[2])),
+        TableColumn("Type", 8, lambda row: row[0]),
+        TableColumn("Name", 15, lambda row: row[1]),
+        TableColumn("ID", 6, lambda row: str(row[2])),
     ]
     rows: list[object] = [*tres_kinds(view.cluster)]
     return rows, _Kind(_by_key(columns), "type,name,id")

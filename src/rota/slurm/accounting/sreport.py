@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.order.share_use import capacity
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table as Options
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words
-from rota.slurm.call.view import View
-from rota.slurm.formats.layout import Column, Table
+from rota.slurm.call.view import SlurmView
+from rota.slurm.formats.layout import RuledTable, TableColumn
 from rota.slurm.words.amounts import Moments, zone_of
 from rota.slurm.words.values import moment
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rota.core.derived.usage import Usage
     from rota.slurm.call.command import Call
 
-OPTIONS = Options(
+OPTIONS = OptionTable(
     "a all_clusters: this cluster; there is no other",
     "h help: this text",
     "M cluster|clusters=NAMES: this cluster; there is no other",
@@ -37,7 +37,7 @@ HOUR_S = 3600
 _UNITS = {"seconds": (1, "Seconds"), "minutes": (60, "Minutes"), "hours": (3600, "Hours")}
 
 
-class Line(NamedTuple):
+class ReportLine(NamedTuple):
     cluster: str
     account: str
     user: str
@@ -59,16 +59,16 @@ async def sreport(call: Call) -> Answer:
     if told := about_itself("sreport", OPTIONS, asked, "REPORT [NAME=VALUE...]"):
         return told
     if len(words) < 2:
-        raise Failed(f"too few arguments for keyword:{words[0] if words else ''}\n")
-    return Report(call, asked, words).answer()
+        raise CommandFailed(f"too few arguments for keyword:{words[0] if words else ''}\n")
+    return UseReport(call, asked, words).answer()
 
 
-class Report:
+class UseReport:
     """One report over whole hours."""
 
     def __init__(self, call: Call, asked: dict[str, str], words: list[str]) -> None:
         self.asked = asked
-        self.view = View(call.context)
+        self.view = SlurmView(call.context)
         self.zone = zone_of(call.env.get("TZ", ""))
         self.moments = Moments(self.view.now_s, self.zone)
         self.name = words[1].lower()
@@ -84,7 +84,7 @@ class Report:
         try:
             moment_s = moment(text, self.view.now_s, self.zone, past=True) if text else otherwise_s
         except (ValueError, OverflowError):
-            raise Failed(f"sreport: error: Invalid time specification: {text}\n") from None
+            raise CommandFailed(f"sreport: error: Invalid time specification: {text}\n") from None
         return min(moment_s, self.view.now_s + HOUR_S) // HOUR_S * HOUR_S
 
     def answer(self) -> Answer:
@@ -93,7 +93,7 @@ class Report:
         if self.name.startswith(("accountutil", "userutil", "top")):
             seconds = f" ({int(self.end_s - self.begin_s)} secs)"
             return self._text("Cluster/Account/User Utilization", seconds, self._accounts())
-        raise Failed(f"sreport: error: Not valid report {self.name}\n")
+        raise CommandFailed(f"sreport: error: Not valid report {self.name}\n")
 
     def _text(self, title: str, seconds: str, lines: list[str]) -> Answer:
         begin, end = self.moments.text(self.begin_s), self.moments.text(self.end_s - 1)
@@ -106,8 +106,8 @@ class Report:
         shown = lines if "noheader" in self.asked else [*head, *lines]
         return Answer("".join(f"{line}\n" for line in shown))
 
-    def _table(self, columns: list[Column], rows: list[NamedTuple]) -> list[str]:
-        table: Table[NamedTuple] = Table.asked(columns, self.asked)
+    def _table(self, columns: list[TableColumn], rows: list[NamedTuple]) -> list[str]:
+        table: RuledTable[NamedTuple] = RuledTable.asked(columns, self.asked)
         return [*table.heading(), *map(table.line, rows)]
 
     def _spent(self, usage: Usage) -> int:
@@ -121,29 +121,29 @@ class Report:
         whole = int(cpus * max(0.0, self.end_s - self.begin_s) / self.unit_s)
         rows: list[NamedTuple] = [Whole(self.view.cluster_name, used, max(0, whole - used))]
         columns = [
-            Column("Cluster", 9, lambda row: row.cluster),
-            Column("Allocated", 12, lambda row: str(row.used)),
-            Column("Down", 10, lambda _: "0"),
-            Column("PLND Down", 10, lambda _: "0"),
-            Column("Idle", 12, lambda row: str(row.idle)),
-            Column("Planned", 10, lambda _: "0"),
-            Column("Reported", 12, lambda row: str(row.used + row.idle)),
+            TableColumn("Cluster", 9, lambda row: row.cluster),
+            TableColumn("Allocated", 12, lambda row: str(row.used)),
+            TableColumn("Down", 10, lambda _: "0"),
+            TableColumn("PLND Down", 10, lambda _: "0"),
+            TableColumn("Idle", 12, lambda row: str(row.idle)),
+            TableColumn("Planned", 10, lambda _: "0"),
+            TableColumn("Reported", 12, lambda row: str(row.used + row.idle)),
         ]
         return self._table(columns, rows)
 
     def _accounts(self) -> list[str]:
         name = self.view.cluster_name
         rows: list[NamedTuple] = [
-            Line(name, usage.project, usage.user, self._spent(usage))
+            ReportLine(name, usage.project, usage.user, self._spent(usage))
             for usage in self.view.cluster.accounts.usage.values()
             if self._spent(usage)
         ]
         columns = [
-            Column("Cluster", 9, lambda row: row.cluster),
-            Column("Account", 15, lambda row: row.account),
-            Column("Login", 9, lambda row: row.user),
-            Column("Proper Name", 15, lambda row: row.user),
-            Column("Used", 10, lambda row: str(row.used)),
-            Column("Energy", 8, lambda _: "0"),
+            TableColumn("Cluster", 9, lambda row: row.cluster),
+            TableColumn("Account", 15, lambda row: row.account),
+            TableColumn("Login", 9, lambda row: row.user),
+            TableColumn("Proper Name", 15, lambda row: row.user),
+            TableColumn("Used", 10, lambda row: str(row.used)),
+            TableColumn("Energy", 8, lambda _: "0"),
         ]
         return self._table(columns, rows)

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.scheduling.order.fairshare import shares_of
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table as Options
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
-from rota.slurm.call.view import View
-from rota.slurm.formats.layout import Column, Table, read_columns
+from rota.slurm.call.view import SlurmView
+from rota.slurm.formats.layout import RuledTable, TableColumn, field_list, read_columns
 from rota.slurm.records.accounts import ROOT, Association, association_tree
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rota.scheduling.order.fairshare import ShareRow
     from rota.slurm.call.command import Call
 
-OPTIONS = Options(
+OPTIONS = OptionTable(
     "a all: all users",
     "A accounts=NAMES: these accounts",
     "e helpformat: the names of all fields",
@@ -44,7 +44,7 @@ FORMAT_LONG = (
 )
 
 
-class Row(msgspec.Struct, frozen=True):
+class AccountShareRow(msgspec.Struct, frozen=True):
     """An association and how it stands."""
 
     place: Association
@@ -72,25 +72,28 @@ async def sshare(call: Call) -> Answer:
     options, rest = read_words("sshare", OPTIONS, call.request.argv)
     asked = dict(options)
     if rest:
-        raise Failed(f"sshare: error: Unrecognized option: {rest[0]}\n")
+        raise CommandFailed(f"sshare: error: Unrecognized option: {rest[0]}\n")
     if told := about_itself("sshare", OPTIONS, asked):
         return told
-    view = View(call.context)
+    if "helpformat" in asked:
+        return Answer(field_list(sorted(column.name for column in _COLUMNS.values()), 17))
+    view = SlurmView(call.context)
     require_cluster("sshare", asked, view.cluster_name)
     columns, bad_name = read_columns(asked.get("format") or _usual(asked), _COLUMNS)
     if bad_name:
-        raise Failed(f'sshare: error: Invalid field requested: "{bad_name}"\n')
-    table: Table[Row] = Table.asked(columns, asked)
+        raise CommandFailed(f'sshare: error: Invalid field requested: "{bad_name}"\n')
+    table: RuledTable[AccountShareRow] = RuledTable.asked(columns, asked)
     rows = _rows(view, asked, call.actor.user)
     lines = [*table.heading(), *map(table.line, rows)]
     return Answer("".join(f"{line}\n" for line in lines))
 
 
 def _usual(asked: dict[str, str]) -> str:
-    return FORMAT_LONG if "long" in asked else FORMAT
+    usual = FORMAT_LONG if "long" in asked else FORMAT
+    return usual.replace("user,", "user,partition,") if "partition" in asked else usual
 
 
-def _rows(view: View, asked: dict[str, str], user: str) -> list[Row]:
+def _rows(view: SlurmView, asked: dict[str, str], user: str) -> list[AccountShareRow]:
     cluster = view.cluster
     stand = {(row.project, row.user): row for row in shares_of(cluster, view.now_s)}
     wanted = set(filter(None, asked.get("users", "").split(","))) or {user}
@@ -119,7 +122,7 @@ def _without_project(stand: dict[tuple[str, str], ShareRow]) -> list[Association
 
 def _row(
     cluster: Cluster, place: Association, stand: dict[tuple[str, str], ShareRow], flat: bool
-) -> Row:
+) -> AccountShareRow:
     project = "" if place.account == ROOT else place.account
     own = stand.get((project, place.user))
     spent = sum(
@@ -128,19 +131,19 @@ def _row(
         if (not place.depth or usage.project == place.account) and place.user in ("", usage.user)
     )
     if own is None:
-        return Row(place, 0.0, 0.0 if place.depth else 1.0, 0.0, spent, flat)
-    return Row(place, own.target, own.used, own.ratio, spent, flat)
+        return AccountShareRow(place, 0.0, 0.0 if place.depth else 1.0, 0.0, spent, flat)
+    return AccountShareRow(place, own.target, own.used, own.ratio, spent, flat)
 
 
-def _shares(row: Row) -> str:
+def _shares(row: AccountShareRow) -> str:
     return "" if row.above_all else str(row.place.shares)
 
 
-def _fair(row: Row) -> str:
+def _fair(row: AccountShareRow) -> str:
     return f"{2.0 ** -min(row.ratio, 1000.0):.6f}" if row.leaf else ""
 
 
-def _level(row: Row) -> str:
+def _level(row: AccountShareRow) -> str:
     if row.above_all:
         return ""
     return f"{1 / row.ratio:.6f}" if row.ratio else "inf"
@@ -149,17 +152,19 @@ def _level(row: Row) -> str:
 _COLUMNS = {
     column.name.lower(): column
     for column in (
-        Column("Account", -20, lambda row: row.name),
-        Column("User", 10, lambda row: row.place.user),
-        Column("RawShares", 10, _shares),
-        Column("NormShares", 11, lambda row: f"{row.target:.6f}"),
-        Column("RawUsage", 11, lambda row: str(int(row.cpu_s))),
-        Column("NormUsage", 11, lambda row: f"{row.used:.6f}"),
-        Column("EffectvUsage", 13, lambda row: f"{row.used:.6f}"),
-        Column("FairShare", 10, _fair),
-        Column("LevelFS", 10, _level),
-        Column("GrpTRESMins", 30, lambda _: ""),
-        Column("TRESRunMins", 30, lambda _: ""),
-        Column("Cluster", 10, lambda _: "rota"),
+        TableColumn("Account", -20, lambda row: row.name),
+        TableColumn("User", 10, lambda row: row.place.user),
+        TableColumn("Partition", 12, lambda _: ""),
+        TableColumn("RawShares", 10, _shares),
+        TableColumn("NormShares", 11, lambda row: f"{row.target:.6f}"),
+        TableColumn("RawUsage", 11, lambda row: str(int(row.cpu_s))),
+        TableColumn("NormUsage", 11, lambda row: f"{row.used:.6f}"),
+        TableColumn("EffectvUsage", 13, lambda row: f"{row.used:.6f}"),
+        TableColumn("FairShare", 10, _fair),
+        TableColumn("LevelFS", 10, _level),
+        TableColumn("GrpTRESMins", 30, lambda _: ""),
+        TableColumn("GrpTRESRaw", 30, lambda _: ""),
+        TableColumn("TRESRunMins", 30, lambda _: ""),
+        TableColumn("Cluster", 10, lambda _: "rota"),
     )
 }

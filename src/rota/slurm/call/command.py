@@ -53,7 +53,7 @@ SCONTROL = {
 }
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
+class CallRequest(msgspec.Struct, frozen=True, kw_only=True):
     """One call of a command, as the relay saw it."""
 
     program: str
@@ -87,7 +87,7 @@ class Answer(msgspec.Struct, frozen=True):
     code: int = 0
 
 
-class Failed(Exception):
+class CommandFailed(Exception):
     """Ends a command: what goes to stderr, with its line end, and the exit code."""
 
     def __init__(self, stderr: str, code: int = 1, stdout: str = "") -> None:
@@ -95,7 +95,7 @@ class Failed(Exception):
         self.answer = Answer(stdout, stderr, code)
 
 
-class Line:
+class CallerLine:
     """The line back to the caller, for commands that need more than their arguments.
 
     This one is for callers without a relay: all that they have is what they sent.
@@ -130,9 +130,9 @@ class Line:
 
 
 class Call:
-    """A request, the line to whoever made it, and the server that it is about."""
+    """A request, the line to its caller, and the server that it is about."""
 
-    def __init__(self, request: Request, line: Line, context: Context) -> None:
+    def __init__(self, request: CallRequest, line: CallerLine, context: Context) -> None:
         self.request = request
         self.line = line
         self.context = context
@@ -163,7 +163,7 @@ async def handled(call: Call, handler: Callable[[Call], Awaitable[T]]) -> T | An
             [call.actor.user, *([call.request.uid] if call.request.uid >= 0 else [])]
         )
         return await knowing(lambda: handler(call), lambda: users_of(call.context.host.cluster))
-    except Failed as failed:
+    except CommandFailed as failed:
         return failed.answer
 
 

@@ -1,7 +1,7 @@
 """Options as glibc's ``getopt_long`` takes them, with its messages.
 
-Scripts glue values to options, bundle short ones and shorten long ones; whoever parses them in a
-friendlier way takes a different set of command lines than Slurm does.
+Scripts glue values to options, bundle short ones and shorten long ones; a parser that is
+friendlier takes a different set of command lines than Slurm does.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Option(NamedTuple):
     arg: int = NO
 
 
-class Entry(NamedTuple):
+class OptionEntry(NamedTuple):
     """One option, as people read it."""
 
     letter: str
@@ -46,7 +46,7 @@ class Entry(NamedTuple):
         return f"[={self.value}]" if self.arg == OPTIONAL else f"={self.value}"
 
 
-class Table:
+class OptionTable:
     """The options of one command, each written as ``"x name|alias=VALUE: what it does"``.
 
     The letter in front may be missing. ``=`` behind the names: it takes a value; ``=?``: it may
@@ -70,14 +70,14 @@ class Table:
 
 
 @cache
-def read_entry(line: str) -> Entry:
+def read_entry(line: str) -> OptionEntry:
     """What a line of a table says of an option."""
     head, _, says = line.partition(": ")
     letter, _, names = head.rpartition(" ")
     plain, mark, value = names.partition("=")
     arg = OPTIONAL if value[:1] == "?" else REQUIRED if mark else NO
     alone = letter or (plain if len(plain) == 1 else "")
-    return Entry(alone, tuple(plain.split("|")), arg, value.removeprefix("?"), says)
+    return OptionEntry(alone, tuple(plain.split("|")), arg, value.removeprefix("?"), says)
 
 
 class Parsed(NamedTuple):
@@ -87,7 +87,7 @@ class Parsed(NamedTuple):
     rest: list[str]
 
 
-def parse(table: Table, argv: Sequence[str], program: str, *, permute: bool = True) -> Parsed:
+def parse(table: OptionTable, argv: Sequence[str], program: str, *, permute: bool = True) -> Parsed:
     """Read a command line. Without ``permute`` the first word that is no option ends it."""
     options: list[tuple[str, str]] = []
     rest: list[str] = []
@@ -106,7 +106,7 @@ def parse(table: Table, argv: Sequence[str], program: str, *, permute: bool = Tr
     return Parsed(options, rest)
 
 
-def _long(table: Table, word: str, words: Iterator[str], program: str) -> tuple[str, str]:
+def _long(table: OptionTable, word: str, words: Iterator[str], program: str) -> tuple[str, str]:
     name, mark, value = word[2:].partition("=")
     option = _find(table, name, word, program)
     if mark:
@@ -121,7 +121,7 @@ def _long(table: Table, word: str, words: Iterator[str], program: str) -> tuple[
     return option.key, ""
 
 
-def _find(table: Table, name: str, word: str, program: str) -> Option:
+def _find(table: OptionTable, name: str, word: str, program: str) -> Option:
     """The option of this name, or the only one that begins so."""
     if (exact := table.by_name.get(name)) is not None:
         return exact
@@ -135,7 +135,7 @@ def _find(table: Table, name: str, word: str, program: str) -> Option:
 
 
 def _short(
-    table: Table, word: str, words: Iterator[str], program: str
+    table: OptionTable, word: str, words: Iterator[str], program: str
 ) -> Iterator[tuple[str, str]]:
     rest = word[1:]
     while rest:

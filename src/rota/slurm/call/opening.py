@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import BadOption, parse
 
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from rota.slurm.call.getopt import Entry, Parsed, Table
+    from rota.slurm.call.getopt import OptionEntry, OptionTable, Parsed
 
 #: Longer lines are broken; where explanations begin.
 _WIDTH = 80
@@ -22,7 +22,7 @@ _COLUMN = 27
 
 def read_words(
     program: str,
-    table: Table,
+    table: OptionTable,
     words: Sequence[str],
     *,
     code: int = 1,
@@ -34,11 +34,11 @@ def read_words(
         return parse(table, words, program, permute=permute)
     except BadOption as bad:
         more = f'Try "{program} --help" for more information\n' if hint else ""
-        raise Failed(f"{bad}\n{more}", code) from None
+        raise CommandFailed(f"{bad}\n{more}", code) from None
 
 
 def about_itself(
-    program: str, table: Table, asked: Container[str], ends: str = ""
+    program: str, table: OptionTable, asked: Container[str], ends: str = ""
 ) -> Answer | None:
     """The help, the usage or the version, where that is all that was asked for."""
     if "help" in asked:
@@ -50,13 +50,13 @@ def about_itself(
     return None
 
 
-def help_of(program: str, table: Table, ends: str = "") -> str:
+def help_of(program: str, table: OptionTable, ends: str = "") -> str:
     """``--help``: a line for each option."""
     lines = [f"Usage: {program} [OPTIONS] {ends}".rstrip(), *map(explained, table.entries)]
     return "\n".join([*lines, ""])
 
 
-def usage_of(program: str, table: Table, ends: str = "") -> str:
+def usage_of(program: str, table: OptionTable, ends: str = "") -> str:
     """``--usage``: their names only."""
     head = f"Usage: {program}"
     lines = [head]
@@ -68,7 +68,7 @@ def usage_of(program: str, table: Table, ends: str = "") -> str:
     return "\n".join([*lines, *([f"{' ' * len(head)} {ends}"] if ends else []), ""])
 
 
-def explained(entry: Entry, note: str = "") -> str:
+def explained(entry: OptionEntry, note: str = "") -> str:
     """A line of ``--help``."""
     name = entry.names[0]
     if len(name) == 1:
@@ -85,7 +85,7 @@ def require_cluster(program: str, asked: dict[str, str], known: str) -> None:
     """``-M`` may name this cluster, or all there are."""
     for name in filter(None, asked.get("clusters", "").split(",")):
         if name not in ("all", known):
-            raise Failed(
+            raise CommandFailed(
                 f"{program}: error: No cluster '{name}' known by database.\n"
                 f"{program}: error: '{name}' can't be reached now, or it is an invalid entry for "
                 "--cluster.  Use 'sacctmgr list clusters' to see available clusters.\n"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.api.views.lookup import find
-from rota.core.facts.errors import NotFound
+from rota.core.facts.errors import NotFound, Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -19,11 +20,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 T = TypeVar("T")
 
-#: After so many items whoever formats a long list lets others go on.
+#: After this number of items the gathering of a long list lets others go on.
 BREATH = 500
+#: So does one that takes this long.
+BREATH_S = 0.005
+#: No answer is longer: it is in memory as a whole.
+TEXT_MAX = 256 * 1024 * 1024
 
 
-class View:
+class SlurmView:
     """One look at the state; made anew for each command."""
 
     def __init__(self, context: Context) -> None:
@@ -61,8 +66,13 @@ class View:
 async def each(items: Iterable[T], work: Callable[[T], R]) -> list[R]:
     """Do something with many items without holding up the controller."""
     found: list[R] = []
-    for number, item in enumerate(items, 1):
-        found.append(work(item))
-        if number % BREATH == 0:
+    total, began_s = 0, perf_counter()
+    for item in items:
+        found.append(done := work(item))
+        total += len(done) if isinstance(done, str) else 0
+        if total > TEXT_MAX:
+            raise Rejected(f"the answer has more than {TEXT_MAX} characters; ask for less")
+        if perf_counter() - began_s > BREATH_S:
             await asyncio.sleep(0)
+            began_s = perf_counter()
     return found

@@ -1,4 +1,4 @@
-"""Waiting for jobs, with an eye on whether whoever waits is still there."""
+"""Waiting for jobs, with an eye on whether the caller that waits is still there."""
 
 from __future__ import annotations
 

@@ -23,6 +23,9 @@ HEAD = struct.Struct(">cI")
 #: The most that one frame may weigh: an environment and its arguments, a script.
 FRAME_MAX = 32 * 1024 * 1024
 
+#: No kernel hands a longer argument or variable to a program.
+WORD_MAX = 128 * 1024
+
 #: From the relay.
 REQUEST, FILE, INPUT, EVENT = b"R", b"F", b"I", b"E"
 #: From the server; ``GET`` asks for a file, ``PUT`` for one to be written, ``INPUT`` for all of
@@ -35,7 +38,7 @@ class Frame(NamedTuple):
     body: bytes
 
 
-class Asked(NamedTuple):
+class RelayRequest(NamedTuple):
     """The request as the relay wrote it."""
 
     program: str
@@ -47,7 +50,7 @@ class Asked(NamedTuple):
     env: dict[str, str]
 
 
-def decode_request(body: bytes) -> Asked:
+def decode_request(body: bytes) -> RelayRequest:
     """``1``, program, cwd, umask, columns, host, number of arguments, arguments, variables."""
     # Rota's records are text: what is not UTF-8 is shown as such, and never breaks a command.
     words = body.decode(errors="replace").split("\0")
@@ -57,11 +60,13 @@ def decode_request(body: bytes) -> Asked:
             raise Malformed(f"the relay speaks version {version[:20]}; this server speaks 1")
         last = 7 + int(count)
         argv = tuple(words[7:last])
+        if any(len(word) > WORD_MAX for word in words):
+            raise TooLarge(f"an argument or a variable has more than {WORD_MAX} characters")
         if int(count) < 0 or len(argv) != int(count):
             raise ValueError
         pairs = (word.partition("=") for word in words[last:])
         env = {name: value for name, mark, value in pairs if name and mark}
-        return Asked(program, cwd, int(umask, 8) & 0o777, int(columns), host, argv, env)
+        return RelayRequest(program, cwd, int(umask, 8) & 0o777, int(columns), host, argv, env)
     except ValueError:
         raise Malformed("the relay's request is not complete") from None
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import signal as signals
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 import msgspec
 
+from rota.api.people import PEOPLE
 from rota.controller.commands.change import may_change_job
 from rota.controller.commands.commands import Cancel, Update
 from rota.controller.launches.launch import awaits_room
 from rota.core.facts.states import FINAL, JobState
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words
 from rota.slurm.orders.detail import LABEL, detail_of, label_of
+from rota.slurm.records.accounts import is_known
 from rota.slurm.records.job_refs import parse_ref, split_refs
 from rota.slurm.records.wishes import details
 from rota.slurm.steps.signalling import signal_job, signal_step
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from rota.slurm.call.command import Call
     from rota.slurm.records.job_refs import JobRef
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "A account=NAMES: jobs of these accounts",
     "b batch: a signal for the script only",
     "c cron: there are no cron jobs",
@@ -81,13 +83,15 @@ _STATES = {
 }
 
 
-class Target(NamedTuple):
+class CancelTarget(NamedTuple):
     """A job or array, by the text that names it."""
 
     shown: str
     id: int
     item: Job | Array
     step: str = ""
+    #: Of an array only the elements that wait and that nothing has touched.
+    untouched: bool = False
 
 
 async def scancel(call: Call) -> Answer:
@@ -98,16 +102,22 @@ async def scancel(call: Call) -> Answer:
         return told
     _check(given)
     refs = [_ref(word) for text in parsed.rest for word in split_refs(text)]
+    if "user" in given and not _is_user(call, given["user"]):
+        raise CommandFailed(f"scancel: error: Invalid user name: {given['user']}\n", 1)
     filters = {key: given[key] for key in _FILTERS if key in given}
     if not refs and not filters:
-        raise Failed("scancel: error: No job identification provided\n", 1)
+        raise CommandFailed("scancel: error: No job identification provided\n", 1)
     work = _Work(call, given)
     if refs:
         for text, ref in refs:
             await work.by_ref(text, ref, filters)
     else:
         await work.by_filters(filters)
-    return work.answer()
+    return await work.answer()
+
+
+def _is_user(call: Call, name: str) -> bool:
+    return PEOPLE.entry(name) is not None or is_known(call.context.host.cluster, name)
 
 
 def _check(given: dict[str, str]) -> None:
@@ -115,11 +125,11 @@ def _check(given: dict[str, str]) -> None:
         try:
             values.signal_number(given["signal"])
         except ValueError:
-            raise Failed(f"Unknown job signal: {given['signal']}\n", 1) from None
+            raise CommandFailed(f"Unknown job signal: {given['signal']}\n", 1) from None
     if "state" in given:
         word = given["state"]
         if parse_state(word) not in _STATES:
-            raise Failed(
+            raise CommandFailed(
                 f"Invalid job state specified: {word}\n"
                 "Valid job states are PENDING, RUNNING, and SUSPENDED\n",
                 1,
@@ -130,7 +140,7 @@ def _ref(word: str) -> tuple[str, JobRef]:
     ref = parse_ref(word)
     known_step = ref is None or not ref.step or ref.step.isdecimal() or ref.step in _STEPS
     if ref is None or not ref.id or not known_step:
-        raise Failed(f"scancel: error: Invalid job id {word}\n", 1)
+        raise CommandFailed(f"scancel: error: Invalid job id {word}\n", 1)
     return word, ref
 
 
@@ -147,12 +157,22 @@ class _Work:
         self._plain = "signal" not in given or self._signal == signals.SIGKILL
         self._lines: list[str] = []
         self._code = 0
+        #: What is to be ended, all of it in one commit.
+        self._ending: list[CancelTarget] = []
 
-    def answer(self) -> Answer:
+    async def answer(self) -> Answer:
+        for untouched in (True, False):
+            ids = tuple(target.id for target in self._ending if target.untouched is untouched)
+            if ids:
+                command = Cancel(actor=self._call.actor, ids=ids, untouched=untouched)
+                await self._call.context.host.ask(command)
         return Answer("", "".join(self._lines), self._code)
 
     async def by_ref(self, text: str, ref: JobRef, filters: dict[str, str]) -> None:
-        found = [target for target in self._targets(text, ref) if self._matches(target, filters)]
+        found = self._targets(text, ref)
+        if filters:
+            found = [part for target in found for part in self._parts(target)]
+            found = [target for target in found if self._matches(target, filters)]
         if not found and not filters:
             # One that is unknown or over: silent, unless somebody wants to know.
             over = self._cluster.state_of(ref.id) in FINAL
@@ -173,25 +193,25 @@ class _Work:
         await self._end(text, found)
 
     async def by_filters(self, filters: dict[str, str]) -> None:
-        targets = [Target(str(job.id), job.id, job) for job in self._cluster.jobs.values()]
-        for array in self._cluster.arrays.values():
-            if array.waiting:
-                targets += self._elements(array)
-        chosen = [
-            target for target in targets if self._may_end(target) and self._matches(target, filters)
-        ]
-        for target in chosen:
-            await self._end(target.shown, [target])
+        targets = [CancelTarget(str(job.id), job.id, job) for job in self._cluster.jobs.values()]
+        targets += map(_waiting_part, self._cluster.arrays.values())
+        for target in targets:
+            if self._may_end(target) and self._matches(target, filters):
+                await self._end(target.shown, [target])
 
-    def _may_end(self, target: Target) -> bool:
+    def _may_end(self, target: CancelTarget) -> bool:
         return may_change_job(self._call.actor, target.item.spec, target.id)
 
-    def _elements(self, array: Array) -> list[Target]:
-        """What of an array waits untouched, element by element: the others are jobs."""
-        ids = [array.element_id(position) for position in array.pending().walk()]
-        return [Target(str(item), item, array) for item in ids]
+    def _parts(self, target: CancelTarget) -> list[CancelTarget]:
+        """Of an array each element that was touched, and what waits as one: filters may differ."""
+        array = self._cluster.arrays.get(target.id)
+        if array is None:
+            return [target]
+        touched = sorted(self._cluster.families.unfinished.get(array.id, ()))
+        elements = [CancelTarget(str(item), item, self._cluster.jobs[item]) for item in touched]
+        return [_waiting_part(array), *elements]
 
-    def _targets(self, text: str, ref: JobRef) -> list[Target]:
+    def _targets(self, text: str, ref: JobRef) -> list[CancelTarget]:
         array = self._cluster.arrays.get(ref.id)
         if ref.indices is not None and array is None:
             # ``8_7`` of a job that is no array names nobody, and least of all job 8.
@@ -203,16 +223,18 @@ class _Work:
                 if array.expand(position).array_index in ref.indices
             ]
             return [
-                Target(text, item, self._cluster.jobs.get(item) or array, ref.step)
+                CancelTarget(text, item, self._cluster.jobs.get(item) or array, ref.step)
                 for item in ids
                 if self._cluster.state_of(item) not in (None, *FINAL)
             ]
         item = array or self._cluster.jobs.get(ref.id) or self._cluster.array_of(ref.id)
         if item is None or self._cluster.state_of(ref.id) in (None, *FINAL):
             return []
-        return [Target(text, ref.id, item, ref.step)]
+        return [CancelTarget(text, ref.id, item, ref.step)]
 
-    def _matches(self, target: Target, filters: dict[str, str]) -> bool:
+    def _matches(self, target: CancelTarget, filters: dict[str, str]) -> bool:
+        if target.untouched and not (self._plain and cast("Array", target.item).waiting):
+            return False
         spec = target.item.spec
         detail = details(spec)
         user = self._call.actor.user
@@ -230,17 +252,19 @@ class _Work:
         }
         return all(checks[key](text) for key, text in filters.items())
 
-    def _in_state(self, target: Target, text: str) -> bool:
+    def _in_state(self, target: CancelTarget, text: str) -> bool:
         job = self._cluster.jobs.get(target.id)
         suspended = job is not None and bool(job.suspended_s)
         word = parse_state(text) or ""
+        if target.untouched:
+            return word == "PENDING"
         if word == "SUSPENDED" or suspended:
             return suspended and word == "SUSPENDED"
         if job is not None and any(awaits_room(self._cluster, a) for a in job.live_attempts):
             return word == "PENDING"
         return self._cluster.state_of(target.id) in _STATES.get(word, ())
 
-    async def _end(self, text: str, targets: list[Target]) -> None:
+    async def _end(self, text: str, targets: list[CancelTarget]) -> None:
         if targets and targets[0].step:
             self._log(f"Terminating step {text}")
             found = await signal_step(
@@ -262,12 +286,9 @@ class _Work:
                 await self._remember_stop(target)
             return
         self._log(f"Terminating job {text}")
-        ids = tuple([target.id for target in targets if await self._confirmed(target)])
-        if not ids:
-            return
-        await self._call.context.host.ask(Cancel(actor=self._call.actor, ids=ids))
+        self._ending += [target for target in targets if await self._confirmed(target)]
 
-    async def _remember_stop(self, target: Target) -> None:
+    async def _remember_stop(self, target: CancelTarget) -> None:
         """A job that STOP has reached is shown so until CONT comes, or until it begins anew."""
         live: list[Attempt] = getattr(target.item, "live_attempts", [])
         spec = target.item.spec
@@ -281,7 +302,7 @@ class _Work:
             Update(actor=self._call.actor, job=target.id, changes=changes)
         )
 
-    async def _confirmed(self, target: Target) -> bool:
+    async def _confirmed(self, target: CancelTarget) -> bool:
         """With ``-i`` each is asked about."""
         if "interactive" not in self._given:
             return True
@@ -300,6 +321,10 @@ class _Work:
         if "quiet" not in self._given:
             self._lines.append(f"scancel: error: Kill job error on job id {text}: {what}\n")
         self._code = self._code or code
+
+
+def _waiting_part(array: Array) -> CancelTarget:
+    return CancelTarget(str(array.id), array.id, array, untouched=True)
 
 
 def _nodes(item: Job | Array) -> list[str]:

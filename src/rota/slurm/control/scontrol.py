@@ -17,10 +17,16 @@ from rota.controller.commands.commands import (
 )
 from rota.core.facts.states import ACTIVE, FINAL, JobState
 from rota.core.facts.tenant import Access
-from rota.slurm.call.command import SCONTROL, Answer, Failed, load
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.command import SCONTROL, Answer, CommandFailed, load
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, help_of, read_words
-from rota.slurm.control.scontrol_site import create_reservation, delete_reservation
+from rota.slurm.control import scontrol_words
+from rota.slurm.control.scontrol_site import (
+    create_partition,
+    create_reservation,
+    delete_partition,
+    delete_reservation,
+)
 from rota.slurm.control.scontrol_update import pairs_of, update
 from rota.slurm.orders.detail import detail_of, script_of
 from rota.slurm.records.job_refs import parse_ref, split_refs
@@ -35,7 +41,7 @@ if TYPE_CHECKING:
 
     Keyword = Callable[["Call", list[str], list[tuple[str, str]]], Awaitable[Answer]]
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "a all: hidden partitions, too; there are none",
     "d details: more of jobs and nodes",
     "federation: there is none: this cluster is shown",
@@ -72,7 +78,7 @@ async def scontrol(call: Call) -> Answer:
         shown: Keyword = load(SCONTROL[keyword])
         return await shown(call, rest, parsed.options)
     if keyword not in _KEYWORDS:
-        raise Failed(f"invalid keyword: {word}\n", 1)
+        raise CommandFailed(f"invalid keyword: {word}\n", 1)
     return await _KEYWORDS[keyword](call, rest, parsed.options)
 
 
@@ -85,10 +91,14 @@ def _keyword(word: str) -> str:
     return next((name for name in known if len(lower) > 2 and name.startswith(lower)), lower)
 
 
+async def _help(_call: Call, _words: list[str], _options: list[tuple[str, str]]) -> Answer:
+    return Answer(help_of("scontrol", OPTIONS, _ENDS))
+
+
 async def _reconfigure(call: Call, _words: list[str], _options: list[tuple[str, str]]) -> Answer:
     """Rules hold from the moment they are set: there is no file to be read again."""
     if call.actor.access not in (Access.ADMIN, Access.OPERATOR):
-        raise Failed("slurm_reconfigure error: Access/permission denied\n", 1)
+        raise CommandFailed("slurm_reconfigure error: Access/permission denied\n", 1)
     return Answer()
 
 
@@ -127,7 +137,7 @@ async def _each(
 ) -> Answer:
     """Every job that is named; the lines of those that it did not work for."""
     if not words:
-        raise Failed(f"too few arguments for keyword:{keyword}\n", 1)
+        raise CommandFailed(f"too few arguments for keyword:{keyword}\n", 1)
     lines: list[str] = []
     for word in words:
         for text in _named(call, word) or split_refs(word):
@@ -213,7 +223,7 @@ def record(call: Call, job_id: int) -> Job | Array | None:
 async def _top(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
     """Moving a job to the top is an operator's right, as it is in Slurm without a parameter."""
     if not words:
-        raise Failed("too few arguments for keyword:top\n", 1)
+        raise CommandFailed("too few arguments for keyword:top\n", 1)
     lines = []
     for text in (ref for word in words for ref in split_refs(word)):
         ids = job_ids(call, text)
@@ -228,41 +238,50 @@ async def _top(call: Call, words: list[str], _options: list[tuple[str, str]]) ->
 
 
 async def _create(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
-    if words[:1] and "reservation".startswith(words[0].lower()):
+    if not words:
+        raise CommandFailed("too few arguments for create keyword\n", 1)
+    if words[0].lower().startswith("partition"):
+        return await create_partition(call, pairs_of(words))
+    if "reservation".startswith(words[0].lower()):
         return await create_reservation(call, pairs_of(words[1:]))
-    if words and words[0].lower().startswith("reservation"):
+    if words[0].lower().startswith("reservation"):
         return await create_reservation(call, pairs_of(words))
-    raise Failed("Invalid creation option\nRequest aborted\n", 1)
+    raise CommandFailed(f"scontrol: error: Invalid creation entity: {words[0]}\n", 1)
 
 
 async def _delete(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
-    if words and words[0].lower().startswith("reservation"):
-        name = words[0].partition("=")[2] or (words[1] if len(words) > 1 else "")
-        return await delete_reservation(call, name.partition("=")[2] or name)
-    raise Failed("Invalid deletion option\nRequest aborted\n", 1)
+    if not words:
+        raise CommandFailed("too few arguments for delete keyword\n", 1)
+    name = words[0].partition("=")[2] or (words[1] if len(words) > 1 else "")
+    name = name.partition("=")[2] or name
+    if words[0].lower().startswith("reservation"):
+        return await delete_reservation(call, name)
+    if words[0].lower().startswith("partition"):
+        return await delete_partition(call, name)
+    raise CommandFailed("Invalid deletion option\nRequest aborted\n", 1)
 
 
 async def _write(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
     """``write batch_script JOB [FILE|-]``: files are written where scontrol was called."""
     if len(words) < 2 or not "batch_script".startswith(words[0].lower()):
-        raise Failed("invalid entity for keyword:write\n", 1)
+        raise CommandFailed("invalid entity for keyword:write\n", 1)
     ids = job_ids(call, words[1])
     item = record(call, ids[0]) if ids else await _ended(call, words[1])
     if item is None:
         # The exit code is Slurm's, too.
-        raise Failed(f"job script retrieval failed: {INVALID_ID}\n", 0)
+        raise CommandFailed(f"job script retrieval failed: {INVALID_ID}\n", 0)
     if not may_change_job(call.actor, item.spec, item.id):
-        raise Failed(f"job script retrieval failed: {DENIED}\n", 1)
+        raise CommandFailed(f"job script retrieval failed: {DENIED}\n", 1)
     digest = script_of(item.spec)
     body = await call.context.host.read(lambda store: store.blob(digest)) if digest else None
     if not body:
-        raise Failed("job script retrieval failed: Requested operation is invalid\n", 1)
+        raise CommandFailed("job script retrieval failed: Requested operation is invalid\n", 1)
     if len(words) > 2 and words[2] == "-":
         return Answer(body)
     name = words[2] if len(words) > 2 else f"slurm-{item.id}.sh"
     number = await call.line.write_file(name, body)
     if number:
-        raise Failed(f"failed to open file `{name}`: {os.strerror(number)}\n", 1)
+        raise CommandFailed(f"failed to open file `{name}`: {os.strerror(number)}\n", 1)
     return Answer(f"batch script for job {item.id} written to {name}\n")
 
 
@@ -305,5 +324,10 @@ _KEYWORDS: dict[str, Keyword] = {
     "listpids": _listpids,
     "top": _top,
     "write": _write,
+    "help": _help,
+    "notify": scontrol_words.notify,
+    "version": scontrol_words.version,
+    "wait_job": scontrol_words.wait_job,
+    **dict.fromkeys(scontrol_words.MODES, scontrol_words.nothing),
 }
 _ENDS = f"COMMAND [WORDS...]\nCommands: {', '.join(sorted((*_KEYWORDS, *SCONTROL)))}"

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from rota import hostlist
 from rota.scheduling.limits.licenses import held_of, limits_of
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.view import View, each
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.view import SlurmView, each
 from rota.slurm.control.show_config import config_text
 from rota.slurm.control.show_job import job_block
 from rota.slurm.control.show_site import (
@@ -25,9 +25,9 @@ from rota.slurm.formats.documents import (
     text_of,
 )
 from rota.slurm.formats.long_documents import long_text
-from rota.slurm.records.gather import MIN_JOB_AGE_S, Wanted, lately_ended, unfinished
+from rota.slurm.records.gather import MIN_JOB_AGE_S, JobSieve, lately_ended, unfinished
 from rota.slurm.records.job_records import Recorder
-from rota.slurm.records.job_refs import parse_ref
+from rota.slurm.records.job_refs import RefIndex, parse_ref
 from rota.slurm.records.node_records import node_records, partition_records, reservation_name
 from rota.slurm.words.amounts import Moments, full_duration, zone_of
 
@@ -79,19 +79,19 @@ class Flags:
 async def show(call: Call, words: list[str], options: list[tuple[str, str]]) -> Answer:
     """Answer ``scontrol show ENTITY [NAME]``, also as ``ENTITY=NAME``."""
     if not words:
-        raise Failed("too few arguments for keyword:show\n")
+        raise CommandFailed("too few arguments for keyword:show\n")
     if len(words) > 2:
-        raise Failed("too many arguments for keyword:show\n")
+        raise CommandFailed("too many arguments for keyword:show\n")
     word, _, glued = words[0].partition("=")
     entity = entity_of(word)
     if entity is None:
-        raise Failed(f"invalid entity:{word} for keyword:show \n")
+        raise CommandFailed(f"invalid entity:{word} for keyword:show \n")
     names = [name for name in (glued, *words[1:]) if name]
     try:
         return await Shown(call, Flags(options), names).answer(entity)
-    except Failed as failed:
+    except CommandFailed as failed:
         if Flags(options).quiet:
-            raise Failed("", failed.answer.code) from None
+            raise CommandFailed("", failed.answer.code) from None
         raise
 
 
@@ -118,13 +118,14 @@ class Shown:
         self.call = call
         self.flags = flags
         self.names = names
-        self.view = View(call.context)
+        self.view = SlurmView(call.context)
         env = call.env
         pattern = env.get("SLURM_TIME_FORMAT", "")
         self.moments = Moments(self.view.now_s, zone_of(env.get("TZ", "")), pattern)
 
     async def answer(self, entity: str) -> Answer:
         ways: dict[str, Callable[[], Awaitable[Answer]]] = {
+            "aliases": self._aliases,
             "jobs": self._jobs,
             "steps": self._steps,
             "nodes": self._nodes,
@@ -143,7 +144,7 @@ class Shown:
         ref = self._ref() if self.names else None
         jobs = await self._records(ref, steps=False)
         if ref is not None and not jobs:
-            raise Failed(UNKNOWN_JOB)
+            raise CommandFailed(UNKNOWN_JOB)
         if self.flags.json:
             name = self.view.cluster_name
             items = await each(jobs, lambda job: job_document(job, name))
@@ -160,13 +161,13 @@ class Shown:
     def _ref(self) -> JobRef:
         ref = parse_ref(self.names[0])
         if ref is None:
-            raise Failed("scontrol_print_job error: Invalid job id specified\n")
+            raise CommandFailed("scontrol_print_job error: Invalid job id specified\n")
         return ref
 
     async def _records(self, ref: JobRef | None, *, steps: bool) -> list[JobRecord]:
         context = self.call.context
         recorder = Recorder(context, self.view.now_s, actor=self.call.actor, steps=steps)
-        wanted = Wanted(refs=() if ref is None else (ref,), steps=steps)
+        wanted = JobSieve(refs=RefIndex(() if ref is None else (ref,)), steps=steps)
         found = {job.shown_id: job for job in await unfinished(context.host, wanted, recorder)}
         await context.host.on_disk()
         since_s = self.view.now_s - MIN_JOB_AGE_S
@@ -187,9 +188,9 @@ class Shown:
         ]
         if not pairs:
             if ref is not None and jobs and wanted:
-                raise Failed(f"Job step {self.names[0]} not found\n")
+                raise CommandFailed(f"Job step {self.names[0]} not found\n")
             if ref is not None:
-                raise Failed(UNKNOWN_STEP)
+                raise CommandFailed(UNKNOWN_STEP)
             return Answer("No job steps in the system\n")
         return Answer("".join(self._step(job, step) for job, step in pairs))
 
@@ -286,6 +287,11 @@ class Shown:
         except ValueError:
             return Answer("", f"Invalid hostlist: {text}\n", 1)
         return Answer("".join(f"{name}\n" for name in names))
+
+    async def _aliases(self) -> Answer:
+        """The names of all nodes, or those of the machine that is named."""
+        names = [name for name in self.view.cluster.nodes if not self.names or name in self.names]
+        return Answer(f"{' '.join(names)}\n")
 
     async def _hostlist(self) -> Answer:
         names = [name for word in self.names for name in word.split(",")]

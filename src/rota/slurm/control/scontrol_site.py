@@ -6,12 +6,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.controller.commands.commands import AddReservation, DrainNode, RemoveReservation, SetQueue
+from rota.controller.commands.commands import (
+    AddReservation,
+    DrainNode,
+    RemoveQueue,
+    RemoveReservation,
+    SetQueue,
+)
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import QueueState
-from rota.core.facts.tenant import Access, Reservation
+from rota.core.facts.tenant import Access, Queue, Reservation
 from rota.hostlist import expand
-from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.words import values
 
 if TYPE_CHECKING:
@@ -25,14 +31,14 @@ YEAR_S = 365 * 86400.0
 async def update_node(call: Call, pairs: dict[str, str]) -> Answer:
     state = pairs.get("state", "").lower()
     if state in ("drain", "down", "fail", "drained") and not pairs.get("reason"):
-        raise Failed(
+        raise CommandFailed(
             "You must specify a reason when DOWNING or DRAINING a node. Request denied\n", 1
         )
     if call.actor.access not in _OPERATORS:
-        raise Failed("slurm_update error: Access/permission denied\n", 1)
+        raise CommandFailed("slurm_update error: Access/permission denied\n", 1)
     drains = state in ("drain", "down", "fail", "drained")
     if state and not drains and state not in ("resume", "undrain", "idle"):
-        raise Failed(f"Invalid input: state={pairs['state']}\nRequest aborted\n", 1)
+        raise CommandFailed(f"Invalid input: state={pairs['state']}\nRequest aborted\n", 1)
     for node in _hosts(call, pairs["nodename"]):
         if state:
             note = pairs.get("reason", "").strip("\"'")
@@ -53,7 +59,7 @@ def _hosts(call: Call, text: str) -> tuple[str, ...]:
     except ValueError:
         names = ("",)
     if not names or any(name not in known for name in names):
-        raise Failed("slurm_update error: Invalid node name specified\n", 1)
+        raise CommandFailed("slurm_update error: Invalid node name specified\n", 1)
     return names
 
 
@@ -66,9 +72,15 @@ async def update_partition(call: Call, pairs: dict[str, str]) -> Answer:
 async def _update_partition(call: Call, pairs: dict[str, str], name: str) -> Answer:
     queue = call.context.host.cluster.queues.get(name)
     if queue is None:
-        raise Failed("slurm_update error: Invalid partition name specified\n", 1)
+        raise CommandFailed("slurm_update error: Invalid partition name specified\n", 1)
     if call.actor.access not in _OPERATORS:
-        raise Failed("slurm_update error: Access/permission denied\n", 1)
+        raise CommandFailed("slurm_update error: Access/permission denied\n", 1)
+    changed = msgspec.structs.replace(queue, state=_state(pairs))
+    await call.context.host.ask(SetQueue(actor=call.actor, queue=changed))
+    return Answer()
+
+
+def _state(pairs: dict[str, str]) -> QueueState:
     states = {
         "up": QueueState.ACTIVE,
         "down": QueueState.PAUSED,
@@ -77,9 +89,46 @@ async def _update_partition(call: Call, pairs: dict[str, str], name: str) -> Ans
     }
     asked = pairs.get("state", "up").lower()
     if asked not in states:
-        raise Failed(f"Invalid input: state={pairs['state']}\nRequest aborted\n", 1)
-    changed = msgspec.structs.replace(queue, state=states[asked])
-    await call.context.host.ask(SetQueue(actor=call.actor, queue=changed))
+        raise CommandFailed(f"Invalid input: state={pairs['state']}\nRequest aborted\n", 1)
+    return states[asked]
+
+
+async def create_partition(call: Call, pairs: dict[str, str]) -> Answer:
+    """A queue of that name. All queues share the nodes; what else is said of it is refused."""
+    name = pairs.get("partitionname") or pairs.get("partition", "")
+    if more := sorted(pairs.keys() - {"partitionname", "partition", "state", "nodes"}):
+        raise CommandFailed(f"Invalid input: {more[0]}={pairs[more[0]]}\nRequest aborted\n", 1)
+    if pairs.get("nodes", "ALL").upper() != "ALL":
+        raise _no_partition("queues share all nodes here")
+    if call.actor.access not in _OPERATORS:
+        raise _no_partition("Access/permission denied")
+    async with call.context.turns.of("queue", name):
+        if name in call.context.host.cluster.queues:
+            raise _no_partition("Invalid partition name specified")
+        try:
+            made = SetQueue(actor=call.actor, queue=Queue(name=name, state=_state(pairs)))
+            await call.context.host.ask(made)
+        except Rejected:
+            raise _no_partition("Invalid partition name specified") from None
+    return Answer()
+
+
+def _no_partition(reason: str) -> CommandFailed:
+    return CommandFailed(f"Error creating the partition: {reason}\n", 1)
+
+
+async def delete_partition(call: Call, name: str) -> Answer:
+    """A queue in which no job is left."""
+    said = f"delete_partition partitionname={name}: "
+    if call.actor.access not in _OPERATORS:
+        raise CommandFailed(f"{said}Access/permission denied\n", 1)
+    async with call.context.turns.of("queue", name):
+        if name not in call.context.host.cluster.queues:
+            raise CommandFailed(f"{said}Invalid partition name specified\n", 1)
+        try:
+            await call.context.host.ask(RemoveQueue(actor=call.actor, queue=name))
+        except Rejected as error:
+            raise CommandFailed(f"{said}{error.detail}\n", 1) from None
     return Answer()
 
 
@@ -89,7 +138,7 @@ async def create_reservation(call: Call, pairs: dict[str, str]) -> Answer:
         raise _no_reservation("Access/permission denied")
     if not pairs.get("starttime"):
         text = "scontrol: error: A start time must be given.  No reservation created.\n"
-        raise Failed(text, 1)
+        raise CommandFailed(text, 1)
     now_s = call.context.host.clock.now_s()
     try:
         start_s = values.moment(pairs["starttime"], now_s)
@@ -128,14 +177,14 @@ def _duration_s(pairs: dict[str, str], start_s: float, now_s: float) -> float:
     return 60.0 * values.minutes(pairs["duration"]) if pairs.get("duration") else YEAR_S
 
 
-def _no_reservation(reason: str) -> Failed:
-    return Failed(f"Error creating the reservation: {reason}\n", 1)
+def _no_reservation(reason: str) -> CommandFailed:
+    return CommandFailed(f"Error creating the reservation: {reason}\n", 1)
 
 
 async def delete_reservation(call: Call, name: str) -> Answer:
     """By the name that it was made with, or by the number behind ``r``."""
     if call.actor.access not in _OPERATORS:
-        raise Failed("slurm_delete_reservation error: Access/permission denied\n", 1)
+        raise CommandFailed("slurm_delete_reservation error: Access/permission denied\n", 1)
     for item in call.context.host.cluster.reservations.values():
         if name in (item.note, f"r{item.id}"):
             async with call.context.turns.of("reservation", item.id):
@@ -143,4 +192,4 @@ async def delete_reservation(call: Call, name: str) -> Answer:
                 await call.context.host.ask(command)
             return Answer()
     text = f"delete_reservation reservationname={name}: Requested reservation is invalid\n"
-    raise Failed(text, 1)
+    raise CommandFailed(text, 1)

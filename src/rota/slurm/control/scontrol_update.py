@@ -14,7 +14,9 @@ from rota.core.facts.states import FINAL
 from rota.core.facts.tenant import Access
 from rota.core.words.licenses import read_licenses
 from rota.core.words.placing_text import parse_selector
-from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.control import job_words
+from rota.slurm.control.job_words import UpdateRefused
 from rota.slurm.control.scontrol_site import update_node, update_partition
 from rota.slurm.orders import readers
 from rota.slurm.orders.dependencies import read_dependencies
@@ -72,12 +74,14 @@ def pairs_of(words: list[str]) -> dict[str, str]:
             else:
                 found[name.lower()] = following
         else:
-            raise Failed(f"Invalid input: {word}\nRequest aborted\n", 1)
+            raise CommandFailed(f"Invalid input: {word}\nRequest aborted\n", 1)
     return found
 
 
 async def update(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
     """Jobs, nodes or partitions, by the first name among the pairs."""
+    if not words:
+        raise CommandFailed("too few arguments for update keyword\n", 1)
     pairs = pairs_of(words)
     for name in ("jobid", "job", "jobname", "stepid"):
         if name in pairs and (name != "jobname" or "jobid" not in pairs):
@@ -86,7 +90,7 @@ async def update(call: Call, words: list[str], _options: list[tuple[str, str]]) 
         return await update_node(call, pairs)
     if "partitionname" in pairs or "partition" in pairs:
         return await update_partition(call, pairs)
-    raise Failed(
+    raise CommandFailed(
         "No valid entity in update command\n"
         'Input line must include "NodeName", "PartitionName", "Reservation", "JobId", or '
         '"SlurmctldDebug"\n',
@@ -97,11 +101,13 @@ async def update(call: Call, words: list[str], _options: list[tuple[str, str]]) 
 async def _update_job(call: Call, pairs: dict[str, str], words: list[str]) -> Answer:
     text = pairs.pop("jobid", "") or pairs.pop("job", "")
     if not pairs:
-        raise Failed("No changes specified\n", 1)
+        raise CommandFailed("No changes specified\n", 1)
     changes, unknown = _known(pairs)
     if unknown:
         word = next(word for word in words if word.lower().startswith(unknown))
-        raise Failed(f"Update of this parameter is not supported: {word}\nRequest aborted\n", 1)
+        raise CommandFailed(
+            f"Update of this parameter is not supported: {word}\nRequest aborted\n", 1
+        )
     reasons = [(one, await _update_one(call, one, changes)) for one in split_refs(text)]
     lines = [f"{reason} for job {one}\n" for one, reason in reasons if reason]
     idle = [f"scontrol: warning: {name} has no effect here\n" for name in pairs if name in _IDLE]
@@ -147,7 +153,7 @@ async def _change(call: Call, job_id: int, pairs: dict[str, str]) -> str:
     try:
         host, found = call.context.host, partial(_command, call, job_id, item, pairs)
         await host.ask(await host.parents.at_hand(found))
-    except _Refused as refused:
+    except UpdateRefused as refused:
         return str(refused)
     except Forbidden:
         return "Access/permission denied"
@@ -156,10 +162,6 @@ async def _change(call: Call, job_id: int, pairs: dict[str, str]) -> str:
     except Rejected as error:
         return _REFUSALS.get(error.field, "Requested operation is invalid")
     return ""
-
-
-class _Refused(Exception):
-    """In Slurm's words."""
 
 
 _REFUSALS = {
@@ -189,7 +191,7 @@ def _command(call: Call, job_id: int, item: Job | Array, pairs: dict[str, str]) 
         elif name == "arraytaskthrottle":
             cap = _number(value)
         if name in _FIELDS:
-            changes |= _FIELDS[name](call, spec, value)
+            changes |= _FIELDS[name](call, msgspec.structs.replace(spec, **changes), value)
     if noted or not changes.keys().isdisjoint({"roles", "retries"}):
         changes["labels"] = {**spec.labels, LABEL: label_of(_noted(detail, noted, changes))}
     return Update(
@@ -218,7 +220,7 @@ def _parents(call: Call, spec: JobSpec, text: str) -> Any:  # noqa: ANN401 - dep
             text, context.host.cluster, context.desk.find_job, spec.user, spec.name
         )
     except ValueError:
-        raise _Refused("Job dependency problem") from None
+        raise UpdateRefused("Job dependency problem") from None
     return found.dependencies
 
 
@@ -226,7 +228,7 @@ def _number(text: str) -> int:
     try:
         return values.whole(text, 0)
     except ValueError:
-        raise _Refused("Requested operation is invalid") from None
+        raise UpdateRefused("Requested operation is invalid") from None
 
 
 def _name(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
@@ -238,13 +240,13 @@ def _limit(call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     try:
         minutes = values.minutes(text.lstrip("+-"))
     except ValueError:
-        raise _Refused("Invalid time limit") from None
+        raise UpdateRefused("Invalid time limit") from None
     limit_s = 60 * minutes
     if text[:1] in ("+", "-"):
         limit_s = max(60, spec.time_limit_s + (limit_s if text[0] == "+" else -limit_s))
     longer = spec.time_limit_s and (limit_s > spec.time_limit_s or not limit_s)
     if longer and call.actor.access not in _OPERATORS:
-        raise _Refused("Access/permission denied")
+        raise UpdateRefused("Access/permission denied")
     return {"time_limit_s": limit_s}
 
 
@@ -252,7 +254,7 @@ def _priority(call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     """Slurm counts without end and Rota to 100: whatever is more is the top."""
     wanted = _number(text)
     if call.actor.access not in _OPERATORS and wanted > spec.priority:
-        raise _Refused("Access/permission denied")
+        raise UpdateRefused("Access/permission denied")
     return {"priority": min(wanted, 100)}
 
 
@@ -260,7 +262,11 @@ def _queue(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
     return {"queue": text}
 
 
-def _project(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
+def _project(call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
+    """Where accounts are kept, one that is named must be among them."""
+    known = call.context.host.cluster.accounts.projects
+    if text and known and text not in known:
+        raise UpdateRefused(_REFUSALS["project"])
     return {"project": text}
 
 
@@ -268,14 +274,14 @@ def _begin(call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
     try:
         return {"begin_s": values.moment(text, call.context.host.clock.now_s())}
     except (ValueError, OverflowError):
-        raise _Refused("Invalid time specification") from None
+        raise UpdateRefused("Invalid time specification") from None
 
 
 def _memory(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     try:
         amount = values.megabytes(text)
     except ValueError:
-        raise _Refused("Requested operation is invalid") from None
+        raise UpdateRefused("Requested operation is invalid") from None
     return _roles(spec, memory_mib=amount)
 
 
@@ -288,7 +294,7 @@ def _nodes(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     try:
         count = values.node_counts(text)[0]
     except ValueError:
-        raise _Refused("Invalid number of nodes") from None
+        raise UpdateRefused("Invalid number of nodes") from None
     role = msgspec.structs.replace(spec.roles[0], count=count)
     placement = msgspec.structs.replace(spec.placement, node_count=count if count > 1 else 0)
     return {"roles": (role, *spec.roles[1:]), "placement": placement}
@@ -305,7 +311,7 @@ def _gres(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     try:
         model, count = readers.gres(text)
     except ValueError:
-        raise _Refused("Invalid generic resource (gres) specification") from None
+        raise UpdateRefused("Invalid generic resource (gres) specification") from None
     kind = "gpu" if count else ""
     return _roles(spec, device=kind, device_count=count, device_type=model)
 
@@ -314,14 +320,14 @@ def _licenses(_call: Call, _spec: JobSpec, text: str) -> dict[str, Any]:
     try:
         return {"licenses": read_licenses(text) if text else ()}
     except ValueError:
-        raise _Refused("Invalid license specification") from None
+        raise UpdateRefused("Invalid license specification") from None
 
 
 def _features(call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     """Labels that its nodes must have; one that no node has is a typing error."""
     words = feature_words(text)
     if not are_known(call.context.host.cluster, words):
-        raise _Refused("Invalid feature specification")
+        raise UpdateRefused("Invalid feature specification")
     selectors = tuple(parse_selector(word) for word in words)
     return {"placement": msgspec.structs.replace(spec.placement, selectors=selectors)}
 
@@ -332,10 +338,6 @@ def _truth(text: str) -> bool:
 
 def _output(field: str) -> Callable[[Call, JobSpec, str], dict[str, Any]]:
     return lambda _call, _spec, text: {field: text}
-
-
-def _requeue(_call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
-    return {"retries": 0 if text == "0" else max(spec.retries, 1)}
 
 
 def _nothing(_call: Call, _spec: JobSpec, _text: str) -> dict[str, Any]:
@@ -362,7 +364,12 @@ _FIELDS: dict[str, Callable[[Call, JobSpec, str], dict[str, Any]]] = {
     "workdir": _output("workdir"),
     "stdout": _output("output"),
     "stderr": _output("error"),
-    "requeue": _requeue,
+    "requeue": job_words.requeue,
+    "qos": job_words.quality,
+    "reservationname": job_words.reservation,
+    "reqnodelist": job_words.hosts("nodes"),
+    "excnodelist": job_words.hosts("exclude"),
+    "deadline": job_words.deadline,
     "gres": _gres,
     "licenses": _licenses,
     "features": _features,

@@ -118,6 +118,14 @@ def _exit(code: int | None, signal: int) -> dict[str, Any]:
     return dict(_SUCCESS) if not code else {"status": "ERROR", "return_code": code}
 
 
+def _used(step: StepRecord) -> list[dict[str, Any]]:
+    """What its tasks used, in milliseconds and bytes: TRESUsageIn of the table."""
+    return [
+        {"type": "cpu", "name": None, "id": TRES_IDS["cpu"], "count": int(step.cpu_s * 1000)},
+        {"type": "mem", "name": None, "id": TRES_IDS["mem"], "count": step.memory_mib << 20},
+    ]
+
+
 def _step(job: JobRecord, step: StepRecord, now_s: float) -> dict[str, Any]:
     end_s = step.end_s or now_s
     nothing: dict[str, list[Any]] = {"max": [], "min": [], "average": [], "total": []}
@@ -146,12 +154,12 @@ def _step(job: JobRecord, step: StepRecord, now_s: float) -> dict[str, Any]:
         "step": {
             "job_id": job.job_id,
             "het": {"component": None},
-            "id": step.id,
+            "id": int(step.id) if step.id.isdecimal() else step.id,
             "name": step.name,
         },
         "task": {"distribution": "Unknown"},
         "tres": {
-            "requested": dict(nothing),
+            "requested": dict.fromkeys(nothing, _used(step)),
             "consumed": dict(nothing),
             "allocated": tres_list(step.tres),
         },

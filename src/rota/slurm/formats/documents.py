@@ -16,7 +16,7 @@ from rota import hostlist
 from rota.slurm.orders.options import kept_in
 
 if TYPE_CHECKING:
-    from rota.slurm.records.records import Held, JobRecord, NodeRecord, PartitionRecord
+    from rota.slurm.records.records import HeldOnNode, JobRecord, NodeRecord, PartitionRecord
 
 PLUGIN = {"type": "openapi/v0.0.38", "name": "Slurm OpenAPI v0.0.38"}
 DB_PLUGIN = {"type": "openapi/dbv0.0.38", "name": "Slurm OpenAPI DB v0.0.38"}
@@ -204,7 +204,7 @@ def _resources(job: JobRecord) -> dict[str, Any]:
     }
 
 
-def _on_node(held: Held) -> dict[str, Any]:
+def _on_node(held: HeldOnNode) -> dict[str, Any]:
     cores = held.cpu_ids or tuple(range(held.cpus))
     return {
         "sockets": {"0": {"cores": {str(core): "allocated" for core in cores}}},

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
+from rota.core.facts.errors import Rejected
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
 
 R = TypeVar("R")
 
 
-class Field(NamedTuple):
+class ShownField(NamedTuple):
     """A field that a format may name: its header, and what it shows of a record."""
 
     header: str
     show: Callable[..., str]
 
 
-class Part(NamedTuple, Generic[R]):
+class LinePart(NamedTuple, Generic[R]):
     """One piece of a line: a field with its width, and text that follows it."""
 
-    field: Field | None
+    field: ShownField | None
     width: int = 0
     right: bool = False
     suffix: str = ""
@@ -39,7 +41,7 @@ def fit(text: str, width: int, right: bool) -> str:
 class Layout(Generic[R]):
     """The lines of one listing."""
 
-    def __init__(self, parts: list[Part[R]]) -> None:
+    def __init__(self, parts: list[LinePart[R]]) -> None:
         self.parts = parts
         self._plain = [
             (part.field.show if part.field else _nothing, part.width, part.right, part.suffix)
@@ -70,19 +72,20 @@ class Read(NamedTuple, Generic[R]):
     unknown: list[str]
 
 
-def read_percent(text: str, letters: Mapping[str, Field]) -> Read[R]:
+def read_percent(text: str, letters: Mapping[str, ShownField]) -> Read[R]:
     """``%.8j``: a dot for the right side, a width, a letter, then text up to the next ``%``.
 
     What is no field is printed as it stands and reported, which is what Slurm does. ``%all``
     alone is every field, small letters first.
     """
+    _require_short(text)
     if text.lower() == "%all":
         text = "|".join(f"%{letter}" for letter in sorted(letters, key=str.swapcase))
     pieces = text.split("%")
-    parts: list[Part[R]] = []
+    parts: list[LinePart[R]] = []
     unknown: list[str] = []
     if pieces[0]:
-        parts.append(Part(None, suffix=pieces[0]))
+        parts.append(LinePart(None, suffix=pieces[0]))
     # An empty piece stands between two percent signs; the second one begins the next piece.
     for piece in filter(None, pieces[1:]):
         right = piece.startswith(".")
@@ -92,23 +95,25 @@ def read_percent(text: str, letters: Mapping[str, Field]) -> Read[R]:
         known = letters.get(letter)
         if known is None:
             unknown.append(letter)
-            parts.append(Part(None, suffix=f"%{piece}"))
+            parts.append(LinePart(None, suffix=f"%{piece}"))
             continue
         width = number(body[: len(body) - len(rest)])
-        parts.append(Part(known, width, right, rest[1:]))
+        parts.append(LinePart(known, width, right, rest[1:]))
     return Read(Layout(parts), unknown)
 
 
+FORMAT_MAX = 8 * 1024
 #: Of a field of ``-O`` that names no width.
 LONG_WIDTH = 20
 
 
-def read_long(text: str, names: Mapping[str, Field]) -> Read[R]:
+def read_long(text: str, names: Mapping[str, ShownField]) -> Read[R]:
     """``name``, ``name:.12``, ``name:12SEP`` or ``name:SEP``, with commas between them.
 
     A colon without a number takes the width away; text behind it follows the field.
     """
-    parts: list[Part[R]] = []
+    _require_short(text)
+    parts: list[LinePart[R]] = []
     unknown: list[str] = []
     for token in filter(None, text.split(",")):
         name, colon, tail = token.partition(":")
@@ -118,11 +123,17 @@ def read_long(text: str, names: Mapping[str, Field]) -> Read[R]:
         rest = body.lstrip("0123456789")
         if known is None:
             unknown.append(name)
-            parts.append(Part(None, suffix=rest))
+            parts.append(LinePart(None, suffix=rest))
             continue
         width = number(body[: len(body) - len(rest)]) if colon else LONG_WIDTH
-        parts.append(Part(known, width, right, rest))
+        parts.append(LinePart(known, width, right, rest))
     return Read(Layout(parts), unknown)
+
+
+def _require_short(text: str) -> None:
+    """A format is read once and written for each of very many jobs."""
+    if len(text) > FORMAT_MAX:
+        raise Rejected(f"the format has {len(text)} characters; at most {FORMAT_MAX} are taken")
 
 
 def number(digits: str, most: int = 4096) -> int:
@@ -130,7 +141,13 @@ def number(digits: str, most: int = 4096) -> int:
     return min(int(digits[:9] or 0), most)
 
 
-class Column(NamedTuple):
+def field_list(names: list[str], width: int) -> str:
+    """Four names on a line, as ``--helpformat`` tells them."""
+    rows = [names[at : at + 4] for at in range(0, len(names), 4)]
+    return "".join(" ".join(f"{name:<{width}}" for name in row) + "\n" for row in rows)
+
+
+class TableColumn(NamedTuple):
     """A column of a table: its name, its width (below 0: on the left side), what it shows."""
 
     name: str
@@ -138,7 +155,7 @@ class Column(NamedTuple):
     show: Callable[..., str]
 
 
-class Table(Generic[R]):
+class RuledTable(Generic[R]):
     """Lines as sacct and its relatives print them: a header, a rule, columns with a blank.
 
     ``delimiter`` joins the fields instead; ``closed`` puts one behind the last field as well.
@@ -146,7 +163,7 @@ class Table(Generic[R]):
 
     def __init__(
         self,
-        columns: list[Column],
+        columns: list[TableColumn],
         *,
         delimiter: str = "",
         closed: bool = False,
@@ -158,7 +175,9 @@ class Table(Generic[R]):
         self._headless = headless
 
     @classmethod
-    def asked(cls, columns: list[Column], options: Container[str], delimiter: str = "|") -> Self:
+    def asked(
+        cls, columns: list[TableColumn], options: Container[str], delimiter: str = "|"
+    ) -> Self:
         """In the way that the options of sacct and its relatives ask for."""
         parsable = "parsable" in options or "parsable2" in options
         return cls(
@@ -195,9 +214,10 @@ def cell(text: str, width: int) -> str:
     return text.ljust(size) if width < 0 else text.rjust(size)
 
 
-def read_columns(text: str, known: Mapping[str, Column]) -> tuple[list[Column], str]:
+def read_columns(text: str, known: Mapping[str, TableColumn]) -> tuple[list[TableColumn], str]:
     """``jobid,state%20``: columns by name in any case, with other widths; or the bad name."""
-    columns: list[Column] = []
+    _require_short(text)
+    columns: list[TableColumn] = []
     for token in filter(None, text.replace(" ", ",").split(",")):
         name, mark, size = token.partition("%")
         column = find_column(name, known)
@@ -211,7 +231,7 @@ def read_columns(text: str, known: Mapping[str, Column]) -> tuple[list[Column], 
     return columns, ""
 
 
-def find_column(name: str, known: Mapping[str, Column]) -> Column | None:
+def find_column(name: str, known: Mapping[str, TableColumn]) -> TableColumn | None:
     """By name in any case; Slurm takes the first one that begins so."""
     lower = name.lower()
     if lower in known:

@@ -1,11 +1,11 @@
-"""``-i``: the same listing again and again, until whoever reads it has had enough."""
+"""``-i``: the same listing again and again, until its reader has had enough."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import TYPE_CHECKING
 
-from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.words.amounts import Moments, zone_of
 from rota.slurm.words.values import whole
@@ -27,7 +27,7 @@ async def repeated(
     """Each round below its date, an empty line behind it."""
     every_s = _seconds(call, asked["iterate"])
     if call.line.stream is None:
-        # Whoever has no relay could not be shown a second round.
+        # A caller without a relay could not be shown a second round.
         return await once()
     leaving = asyncio.ensure_future(call.line.stream.read())
     try:
@@ -56,4 +56,4 @@ def _seconds(call: Call, text: str) -> int:
         return whole(text, 1)
     except ValueError:
         said = _REFUSALS[call.request.program]
-        raise Failed(said.format(text), 1) from None
+        raise CommandFailed(said.format(text), 1) from None

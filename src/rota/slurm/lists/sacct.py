@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rota import hostlist
 from rota.api.auth import may_look_into
 from rota.api.people import PEOPLE
 from rota.core.words.kin import is_kin
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table as Options
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
-from rota.slurm.call.view import View, each
+from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.account_documents import account_document
 from rota.slurm.formats.documents import DB_PLUGIN, as_yaml, meta
-from rota.slurm.formats.layout import Table, read_columns
+from rota.slurm.formats.layout import RuledTable, field_list, read_columns
 from rota.slurm.formats.long_documents import long_text
-from rota.slurm.lists.sacct_fields import WIDTHS, Row, Units, columns
+from rota.slurm.lists.sacct_fields import WIDTHS, AccountingRow, Units, columns
 from rota.slurm.orders.detail import script_of
 from rota.slurm.records.accounts import is_known
-from rota.slurm.records.gather import Wanted, ended, unfinished
+from rota.slurm.records.gather import JobSieve, ended, unfinished
 from rota.slurm.records.job_records import Recorder
-from rota.slurm.records.job_refs import parse_ref, split_refs
+from rota.slurm.records.job_refs import RefIndex, parse_ref, split_refs
 from rota.slurm.words.amounts import Moments, zone_of
 from rota.slurm.words.states import UNFINISHED, parse_state
 from rota.slurm.words.values import minutes, moment, node_counts
@@ -32,16 +33,17 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.slurm.call.command import Call
-    from rota.slurm.formats.layout import Column
+    from rota.slurm.formats.layout import TableColumn
     from rota.slurm.records.job_refs import JobRef
     from rota.slurm.records.records import JobRecord
 
-OPTIONS = Options(
+OPTIONS = OptionTable(
     "a allusers: jobs of all users",
     "A accounts|account=NAMES: jobs of these accounts",
     "b brief: id, state and exit code only",
     "B batch-script: the script of a job (-j)",
     "c completion: the same: there is one record of jobs",
+    "C constraints=FEATURES: jobs that asked for these features",
     "delimiter=TEXT: between fields, instead of a bar",
     "D duplicates: ids are never used twice, so there are none",
     "e helpformat: the names of all fields",
@@ -51,8 +53,8 @@ OPTIONS = Options(
     "f file=FILE: refused: jobs come from the controller, and from no file",
     "g gid|group=NAMES: jobs of these groups",
     "h help: this text",
-    "i nnodes=MIN[-MAX]: jobs with so many nodes",
-    "I ncpus=MIN[-MAX]: jobs with so many CPUs",
+    "i nnodes=MIN[-MAX]: jobs with this number of nodes",
+    "I ncpus=MIN[-MAX]: jobs with this number of CPUs",
     "j jobs|job=IDS: these jobs and steps",
     "json: a JSON document",
     "k timelimit-min=LIMIT: jobs with this limit",
@@ -75,6 +77,7 @@ OPTIONS = Options(
     "T truncate: times cut to those of -S and -E",
     "u uid|user=NAMES: jobs of these users",
     "units=UNIT: sizes in K, M, G, T or P",
+    "use-local-uid: names of users are those of this machine, which is how it always is",
     "usage: the names of all options",
     "U: the same as --usage",
     "v verbose: say more",
@@ -107,11 +110,11 @@ async def sacct(call: Call) -> Answer:
     if told := about_itself("sacct", OPTIONS, asked):
         return told
     if "helpformat" in asked:
-        return Answer(_field_list())
+        return Answer(field_list(list(WIDTHS), 19) + "\n")
     for entry in OPTIONS.entries:
         if entry.names[0] in asked and entry.says.startswith("refused: "):
             why = entry.says.removeprefix("refused: ")
-            raise Failed(f"sacct: error: --{entry.names[0]} is not possible here: {why}\n")
+            raise CommandFailed(f"sacct: error: --{entry.names[0]} is not possible here: {why}\n")
     return await Report(call, asked).answer()
 
 
@@ -119,7 +122,7 @@ def read_options(call: Call) -> dict[str, str]:
     options, rest = read_words("sacct", OPTIONS, call.request.argv, hint=False)
     if rest:
         words = "".join(f"sacct: error:  {word}\n" for word in rest)
-        raise Failed(f"sacct: error: Unknown arguments:\n{words}")
+        raise CommandFailed(f"sacct: error: Unknown arguments:\n{words}")
     asked: dict[str, str] = {}
     for key, value in options:
         known = asked.get(key)
@@ -129,20 +132,13 @@ def read_options(call: Call) -> dict[str, str]:
     return asked
 
 
-def _field_list() -> str:
-    """Four names on a line."""
-    names = list(WIDTHS)
-    rows = [names[at : at + 4] for at in range(0, len(names), 4)]
-    return "".join(" ".join(f"{name:<19}" for name in row) + "\n" for row in rows) + "\n"
-
-
 class Report:
     """One report: which jobs, and how they are to look."""
 
     def __init__(self, call: Call, asked: dict[str, str]) -> None:
         self.call = call
         self.asked = asked
-        self.view = View(call.context)
+        self.view = SlurmView(call.context)
         require_cluster("sacct", asked, self.view.cluster_name)
         env = call.env
         self.zone = zone_of(env.get("TZ", ""))
@@ -150,6 +146,23 @@ class Report:
         self.refs = self._refs()
         self.states = self._states()
         self.begin_s, self.end_s = self._window()
+        self._check()
+
+    def _check(self) -> None:
+        unit = self.asked.get("units", "K")
+        if unit[:1].upper() not in tuple("KMGTP"):
+            options = "Possible options are 'KMGTP'"
+            raise CommandFailed(f"sacct: error: Invalid unit type '{unit}'. {options}\n")
+        whole = self.asked.get("whole-hetjob", "")
+        if whole.lower() not in ("", "yes", "no"):
+            raise CommandFailed(
+                f'sacct: error: Invalid --whole-hetjob value "{whole}". Valid values: [yes|no].\n'
+            )
+        if "starttime" in self.asked and "endtime" in self.asked and self.begin_s > self.end_s:
+            begin, end = map(self.moments.text, (self.begin_s, self.end_s))
+            raise CommandFailed(
+                f"sacct: error: Start time ({begin}) requested is after end time ({end}).\n"
+            )
 
     async def answer(self) -> Answer:
         table = self._table()
@@ -164,10 +177,10 @@ class Report:
         lines += await each(self._rows(jobs), table.line)
         return Answer("".join(f"{line}\n" for line in lines))
 
-    def _table(self) -> Table[Row]:
-        return Table.asked(self._columns(), self.asked, self.asked.get("delimiter") or "|")
+    def _table(self) -> RuledTable[AccountingRow]:
+        return RuledTable.asked(self._columns(), self.asked, self.asked.get("delimiter") or "|")
 
-    def _columns(self) -> list[Column]:
+    def _columns(self) -> list[TableColumn]:
         asked = self.asked
         units = Units("noconvert" not in asked, asked.get("units", "")[:1].upper())
         known = columns(self.moments, self.view.cluster_name, units)
@@ -177,7 +190,7 @@ class Report:
             return list(known.values())
         found, bad = read_columns(text, known)
         if bad or not found:
-            raise Failed(f'sacct: error: Invalid field requested: "{bad}"\n')
+            raise CommandFailed(f'sacct: error: Invalid field requested: "{bad}"\n')
         return found
 
     def _refs(self) -> tuple[JobRef, ...]:
@@ -187,7 +200,7 @@ class Report:
             if ref is None:
                 kind = "job array element" if "_" in word else "job/step"
                 shown = word.partition("_")[0] if "_" in word else word
-                raise Failed(f"sacct: fatal: Bad {kind} specified: {shown}\n")
+                raise CommandFailed(f"sacct: fatal: Bad {kind} specified: {shown}\n")
             found.append(ref)
         return tuple(found)
 
@@ -196,7 +209,7 @@ class Report:
         for word in filter(None, self.asked.get("state", "").split(",")):
             state = parse_state(word)
             if state is None:
-                raise Failed(f"sacct: fatal: unrecognized job state value '{word}'\n")
+                raise CommandFailed(f"sacct: fatal: unrecognized job state value '{word}'\n")
             found.add(state)
         return frozenset(found)
 
@@ -219,7 +232,7 @@ class Report:
         try:
             return moment(plain, self.view.now_s, self.zone, past=True)
         except (ValueError, OverflowError):
-            raise Failed(f"Invalid time specification (pos=0): {text}\n") from None
+            raise CommandFailed(f"Invalid time specification (pos=0): {text}\n") from None
 
     def _users(self) -> frozenset[str]:
         asked = self.asked
@@ -233,8 +246,8 @@ class Report:
     async def _jobs(self, *, steps: bool) -> list[JobRecord]:
         asked, host = self.asked, self.call.context.host
         recorder = Recorder(self.call.context, self.view.now_s, actor=self.call.actor, steps=steps)
-        wanted = Wanted(
-            refs=self.refs,
+        wanted = JobSieve(
+            refs=RefIndex(self.refs),
             users=self._users(),
             partitions=frozenset(filter(None, asked.get("partition", "").split(","))),
             names=frozenset(filter(None, asked.get("name", "").split(","))),
@@ -261,12 +274,13 @@ class Report:
         if self.states and state not in self.states:
             return False
         words = {"accounts": job.account, "qos": job.qos, "wckeys": job.wckey, "gid": job.group}
+        words["constraints"] = job.features
         for key, value in words.items():
-            if asked.get(key) and value not in asked[key].split(","):
+            if asked.get(key) and value not in self._named[key]:
                 return False
         if not all(low <= value <= high for value, (low, high) in self._sizes(job)):
             return False
-        return not asked.get("nodelist") or not self._nodes().isdisjoint(job.nodes)
+        return not asked.get("nodelist") or not self._nodes.isdisjoint(job.nodes)
 
     def _cut(self, job: JobRecord) -> None:
         """``-T``: of its time only what lies within the window."""
@@ -290,30 +304,41 @@ class Report:
         try:
             least, most = node_counts(text)
         except ValueError:
-            raise Failed(f"sacct: error: Invalid --{key} specification: {text}\n") from None
+            raise CommandFailed(f"sacct: error: Invalid --{key} specification: {text}\n") from None
         return least, most or least
 
     def _limit(self, text: str) -> int:
         try:
             return minutes(text)
         except ValueError:
-            raise Failed(f"sacct: error: Invalid time limit specification: {text}\n") from None
+            raise CommandFailed(
+                f"sacct: error: Invalid time limit specification: {text}\n"
+            ) from None
 
+    @cached_property
+    def _named(self) -> dict[str, frozenset[str]]:
+        """Lists of words, read once for all jobs."""
+        keys = ("accounts", "qos", "wckeys", "gid")
+        return {key: frozenset(self.asked.get(key, "").split(",")) for key in keys}
+
+    @cached_property
     def _nodes(self) -> frozenset[str]:
         try:
             return frozenset(hostlist.expand(self.asked["nodelist"]))
         except ValueError:
             return frozenset()
 
-    def _rows(self, jobs: list[JobRecord]) -> Iterator[Row]:
+    def _rows(self, jobs: list[JobRecord]) -> Iterator[AccountingRow]:
         alone = {ref.id: ref.step for ref in self.refs if ref.step}
         for job in jobs:
             step_id = alone.get(job.job_id) or alone.get(job.array_id or job.job_id)
             if not step_id:
-                yield Row(job)
+                yield AccountingRow(job)
             if "allocations" in self.asked:
                 continue
-            yield from (Row(job, step) for step in job.steps if step_id in (None, "", step.id))
+            yield from (
+                AccountingRow(job, step) for step in job.steps if step_id in (None, "", step.id)
+            )
 
     async def _document(self, jobs: list[JobRecord]) -> Answer:
         name, now_s = self.view.cluster_name, self.view.now_s
@@ -324,7 +349,7 @@ class Report:
     async def _scripts(self, jobs: list[JobRecord]) -> Answer:
         """The scripts of jobs, each below its name."""
         if not self.refs:
-            raise Failed("sacct: fatal: When requesting Batch Script you must specify -j\n")
+            raise CommandFailed("sacct: fatal: When requesting Batch Script you must specify -j\n")
         parts = []
         for job in jobs:
             head = f"Batch Script for {job.shown_id}\n{'-' * 80}\n"
@@ -360,4 +385,4 @@ def _user(word: str, cluster: Cluster) -> str:
         return entry.name
     if word.isdecimal() or is_known(cluster, word):
         return word
-    raise Failed(f"sacct: error: Invalid user id: {word}\n")
+    raise CommandFailed(f"sacct: error: Invalid user id: {word}\n")

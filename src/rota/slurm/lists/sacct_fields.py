@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota import hostlist
-from rota.slurm.formats.layout import Column
+from rota.slurm.formats.layout import TableColumn
 from rota.slurm.records.tres import by_name
 from rota.slurm.words.amounts import Moments, cpu_time, full_duration, size_text
 from rota.slurm.words.states import UNFINISHED
@@ -40,7 +40,7 @@ WIDTHS = {name: int(width) for name, width in (entry.split(":") for entry in FIE
 _MEM = re.compile(r"(?<=mem=)(\d+)([KMGTP]?)")
 
 
-class Row(NamedTuple):
+class AccountingRow(NamedTuple):
     """A line: a job, or one of its steps."""
 
     job: JobRecord
@@ -71,7 +71,7 @@ def _mib(found: re.Match[str]) -> int:
     return int(found[1]) * scale
 
 
-def columns(moments: Moments, cluster: str, units: Units) -> dict[str, Column]:
+def columns(moments: Moments, cluster: str, units: Units) -> dict[str, TableColumn]:
     """The columns by their names in small letters."""
     shows = {
         **_identity(cluster),
@@ -81,38 +81,38 @@ def columns(moments: Moments, cluster: str, units: Units) -> dict[str, Column]:
         **_ends(),
     }
     return {
-        name.lower(): Column(name, width, shows.get(name, _nothing))
+        name.lower(): TableColumn(name, width, shows.get(name, _nothing))
         for name, width in WIDTHS.items()
     }
 
 
-def _nothing(_: Row) -> str:
+def _nothing(_: AccountingRow) -> str:
     return ""
 
 
-def _of_job(read: Callable[[JobRecord], object]) -> Callable[[Row], str]:
+def _of_job(read: Callable[[JobRecord], object]) -> Callable[[AccountingRow], str]:
     """A field that steps do not have."""
     return lambda row: str(read(row.job)) if row.step is None else ""
 
 
 def _of_both(
     job: Callable[[JobRecord], object], step: Callable[[StepRecord], object]
-) -> Callable[[Row], str]:
+) -> Callable[[AccountingRow], str]:
     return lambda row: str(job(row.job) if row.step is None else step(row.step))
 
 
-def job_id(row: Row) -> str:
+def job_id(row: AccountingRow) -> str:
     tail = f".{row.step.id}" if row.step is not None else ""
     return row.job.shown_id + tail
 
 
-def _raw_id(row: Row) -> str:
+def _raw_id(row: AccountingRow) -> str:
     tail = f".{row.step.id}" if row.step is not None else ""
     job = row.job
     return f"{job.array_id if job.closes_array else job.job_id}{tail}"
 
 
-def state(row: Row) -> str:
+def state(row: AccountingRow) -> str:
     """``CANCELLED by 0`` for a job that somebody cancelled."""
     if row.step is not None:
         return row.step.state
@@ -129,7 +129,7 @@ def _worst_step(job: JobRecord) -> str:
     return f"{code}:{signal}"
 
 
-def _exit_code(row: Row) -> str:
+def _exit_code(row: AccountingRow) -> str:
     if row.step is not None:
         return "" if row.step.exit_code is None else f"{row.step.exit_code}:{row.step.signal}"
     job = row.job
@@ -138,12 +138,12 @@ def _exit_code(row: Row) -> str:
     return f"{job.exit_code}:{job.signal}"
 
 
-def _node_list(row: Row) -> str:
+def _node_list(row: AccountingRow) -> str:
     nodes = row.job.nodes if row.step is None else row.step.nodes
     return hostlist.compress(nodes) if nodes else "None assigned"
 
 
-def _identity(cluster: str) -> dict[str, Callable[[Row], str]]:
+def _identity(cluster: str) -> dict[str, Callable[[AccountingRow], str]]:
     return {
         "Account": lambda row: row.job.account,
         "AdminComment": _of_job(lambda job: job.admin_comment),
@@ -181,7 +181,7 @@ def _waiting_reason(job: JobRecord) -> str:
     return job.reason if job.state == "PENDING" else "None"
 
 
-def _start(row: Row, moments: Moments) -> str:
+def _start(row: AccountingRow, moments: Moments) -> str:
     if row.step is not None:
         return moments.text(row.step.start_s)
     if row.job.state == "PENDING":
@@ -189,14 +189,14 @@ def _start(row: Row, moments: Moments) -> str:
     return moments.text(row.job.start_s if row.job.nodes else 0.0, "None")
 
 
-def _end(row: Row, moments: Moments) -> str:
+def _end(row: AccountingRow, moments: Moments) -> str:
     if row.step is not None:
         return moments.text(row.step.end_s)
     over = row.job.state not in UNFINISHED
     return moments.text(row.job.end_s if over else 0.0)
 
 
-def elapsed_s(row: Row, now_s: float) -> int:
+def elapsed_s(row: AccountingRow, now_s: float) -> int:
     if row.step is None:
         return row.job.run_s
     if not row.step.start_s:
@@ -204,7 +204,7 @@ def elapsed_s(row: Row, now_s: float) -> int:
     return max(0, int(row.step.end_s or now_s) - int(row.step.start_s))
 
 
-def _cpus(row: Row) -> int:
+def _cpus(row: AccountingRow) -> int:
     return row.job.cpus if row.step is None else row.step.cpus
 
 
@@ -213,7 +213,7 @@ def _reserved_s(job: JobRecord, now_s: float) -> int:
     return max(0, int(until_s) - int(job.eligible_s)) if job.eligible_s else 0
 
 
-def _times(moments: Moments) -> dict[str, Callable[[Row], str]]:
+def _times(moments: Moments) -> dict[str, Callable[[AccountingRow], str]]:
     now_s = moments.now_s
 
     def reserved(job: JobRecord) -> int:
@@ -243,7 +243,7 @@ def _times(moments: Moments) -> dict[str, Callable[[Row], str]]:
     }
 
 
-def _amounts(units: Units) -> dict[str, Callable[[Row], str]]:
+def _amounts(units: Units) -> dict[str, Callable[[AccountingRow], str]]:
     def asked_memory(job: JobRecord) -> str:
         total = job.memory_mib * (job.cpus if job.memory_per_cpu else max(1, job.node_count))
         return size_text(total, unit=units.unit) if total else "0"
@@ -268,7 +268,7 @@ def _node_count(step: StepRecord) -> int:
     return len(step.nodes)
 
 
-def _of_step(read: Callable[[StepRecord], object]) -> Callable[[Row], str]:
+def _of_step(read: Callable[[StepRecord], object]) -> Callable[[AccountingRow], str]:
     """A field that only steps have."""
     return lambda row: "" if row.step is None else str(read(row.step))
 
@@ -277,7 +277,7 @@ def _first_node(step: StepRecord) -> str:
     return step.nodes[0] if step.nodes else ""
 
 
-def _peaks(units: Units) -> dict[str, Callable[[Row], str]]:
+def _peaks(units: Units) -> dict[str, Callable[[AccountingRow], str]]:
     def memory(step: StepRecord) -> str:
         return units.size(step.memory_mib) if step.memory_mib else "0"
 
@@ -298,8 +298,8 @@ def _peaks(units: Units) -> dict[str, Callable[[Row], str]]:
     return found | {name: _of_step(use) for name in names}
 
 
-def _ends() -> dict[str, Callable[[Row], str]]:
-    def total(row: Row) -> str:
+def _ends() -> dict[str, Callable[[AccountingRow], str]]:
+    def total(row: AccountingRow) -> str:
         return cpu_time(row.job.cpu_s if row.step is None else row.step.cpu_s)
 
     frequency = _of_both(lambda _: "Unknown", lambda _: 0)

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.states import ACTIVE, WAITING, JobState
 from rota.slurm.call.command import Answer
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
-from rota.slurm.call.view import View
+from rota.slurm.call.view import SlurmView
 from rota.slurm.words.amounts import Moments, zone_of
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Call
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "a all: all figures, which is how it always is",
     "h help: this text",
     "i sort-by-id: no messages are counted by type",
@@ -34,7 +34,7 @@ async def sdiag(call: Call) -> Answer:
     asked = dict(options)
     if told := about_itself("sdiag", OPTIONS, asked):
         return told
-    view = View(call.context)
+    view = SlurmView(call.context)
     require_cluster("sdiag", asked, view.cluster_name)
     moments = Moments(view.now_s, zone_of(call.env.get("TZ", "")))
     host = call.context.host
@@ -69,12 +69,12 @@ def _when(moments: Moments, moment_s: float) -> str:
     return f"{moments.long_text(moment_s)} ({int(moment_s)})"
 
 
-def _waiting(view: View) -> int:
+def _waiting(view: SlurmView) -> int:
     counts = view.cluster.count_states()
     return sum(counts[state] for state in WAITING)
 
 
-def _jobs(view: View, moments: Moments) -> list[str]:
+def _jobs(view: SlurmView, moments: Moments) -> list[str]:
     counts = view.cluster.count_states()
     failed = (JobState.FAILED, JobState.TIMEOUT, JobState.NODE_FAILED, JobState.UNSCHEDULABLE)
     ended = view.cluster.ids.ended.counts
@@ -92,7 +92,7 @@ def _jobs(view: View, moments: Moments) -> list[str]:
     ]
 
 
-def _backfill(view: View) -> list[str]:
+def _backfill(view: SlurmView) -> list[str]:
     return [
         "Backfilling stats",
         "\tTotal backfilled jobs (since last slurm start): 0",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rota import hostlist
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
-from rota.slurm.call.view import View
+from rota.slurm.call.view import SlurmView
 from rota.slurm.formats.documents import as_yaml, body_of, node_document, text_of
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
 from rota.slurm.formats.repeating import repeated
@@ -16,7 +17,7 @@ from rota.slurm.lists.sinfo_fields import (
     LETTERS,
     OF_PARTITION,
     SPLITTING,
-    Group,
+    NodeGroup,
     chosen,
     names,
     state_long,
@@ -28,17 +29,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.slurm.call.command import Call
-    from rota.slurm.formats.layout import Field
+    from rota.slurm.formats.layout import ShownField
     from rota.slurm.records.records import NodeRecord, PartitionRecord
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "a all: hidden partitions, too; there are none",
     "d dead: nodes that do not answer",
     "e exact: nodes together only if they are alike",
     "federation: there is none: this cluster is shown",
     "h noheader: no line of headings",
     "hide: no hidden partitions",
-    "i iterate=SECONDS: again and again, after so many seconds",
+    "i iterate=SECONDS: again and again, every SECONDS seconds",
     "json: a JSON document",
     "l long: more fields",
     "local: this cluster, which is how it always is",
@@ -114,7 +115,7 @@ async def sinfo(call: Call) -> Answer:
     asked = dict(options)
     if rest:
         text = f"sinfo: error: Unrecognized option: {rest[0]}\n"
-        raise Failed(text, 1, usage_of("sinfo", OPTIONS))
+        raise CommandFailed(text, 1, usage_of("sinfo", OPTIONS))
     if told := about_itself("sinfo", OPTIONS, asked):
         return told
     for key, variable in (("partition", "SINFO_PARTITION"), ("sort", "SINFO_SORT")):
@@ -122,17 +123,17 @@ async def sinfo(call: Call) -> Answer:
             asked[key] = call.env[variable]
 
     async def once() -> Answer:
-        return Listing(call, asked).answer()
+        return NodeListing(call, asked).answer()
 
     return await repeated(call, asked, once) if "iterate" in asked else await once()
 
 
-class Listing:
+class NodeListing:
     """One listing."""
 
     def __init__(self, call: Call, asked: dict[str, str]) -> None:
         self.asked = asked
-        self.view = View(call.context)
+        self.view = SlurmView(call.context)
         require_cluster("sinfo", asked, self.view.cluster_name)
         env = call.env
         pattern = env.get("SLURM_TIME_FORMAT", "")
@@ -157,15 +158,15 @@ class Listing:
         lines += [layout.line(group) for group in groups]
         return Answer("".join(f"{line}\n" for line in lines), "".join(self.errors))
 
-    def _heading(self, layout: Layout[Group]) -> list[str]:
+    def _heading(self, layout: Layout[NodeGroup]) -> list[str]:
         named = [f"CLUSTER: {self.view.cluster_name}"] if "clusters" in self.asked else []
         dated = [self.moments.date_line()] if "long" in self.asked else []
         return [*named, *dated, layout.header()]
 
-    def _layout(self) -> Layout[Group]:
+    def _layout(self) -> Layout[NodeGroup]:
         asked = self.asked
         named = self._fields = names(self.moments, "N/A", convert="noconvert" not in asked)
-        read: Read[Group]
+        read: Read[NodeGroup]
         if "Format" in asked:
             read = read_long(asked["Format"], named)
         else:
@@ -192,7 +193,7 @@ class Listing:
 
     def _takes(self, node: NodeRecord) -> bool:
         asked = self.asked
-        if asked.get("nodes") and node.name not in self._named():
+        if asked.get("nodes") and node.name not in self._named:
             return False
         if "list-reasons" in asked and not node.reason:
             return False
@@ -200,15 +201,19 @@ class Listing:
             return False
         if "dead" in asked and not node.silent:
             return False
-        tests = self._states()
+        tests = self._states
         return not tests or any(test(node) for test in tests)
 
+    @cached_property
     def _named(self) -> frozenset[str]:
         try:
             return frozenset(hostlist.expand(self.asked["nodes"]))
         except ValueError:
-            raise Failed(f"sinfo: error: Invalid node name {self.asked['nodes']}\n") from None
+            raise CommandFailed(
+                f"sinfo: error: Invalid node name {self.asked['nodes']}\n"
+            ) from None
 
+    @cached_property
     def _states(self) -> list[Callable[[NodeRecord], bool]]:
         text = self.asked.get("states", "")
         if not text or text.lower() == "all":
@@ -219,34 +224,36 @@ class Listing:
             name = _SHORT.get(upper, upper)
             test = STATES.get(name)
             if test is None and name not in _NEVER:
-                raise Failed(
+                raise CommandFailed(
                     f'sinfo: error: Bad state string: "{word}"\n'
                     f"sinfo: error: valid states: {','.join(STATES).lower()}\n"
                 )
             found.append(test or (lambda _: False))
         return found
 
-    def _groups(self, nodes: list[NodeRecord], layout: Layout[Group]) -> list[Group]:
+    def _groups(self, nodes: list[NodeRecord], layout: Layout[NodeGroup]) -> list[NodeGroup]:
         splitting = chosen(layout.parts, self._fields, SPLITTING)
         if "summarize" in self.asked:
-            return [Group(part, nodes) for part in self._partitions(layout)]
-        groups: list[Group] = []
+            return [NodeGroup(part, nodes) for part in self._partitions(layout)]
+        groups: list[NodeGroup] = []
         for part in self._partitions(layout):
             groups += _alike(part, nodes, splitting, "Node" in self.asked)
         # A partition without nodes has its line, but no reason to give.
         return [group for group in groups if group.nodes or "list-reasons" not in self.asked]
 
-    def _partitions(self, layout: Layout[Group]) -> list[PartitionRecord]:
+    def _partitions(self, layout: Layout[NodeGroup]) -> list[PartitionRecord]:
         """Those asked for; of such that print the same only the first, unless by node."""
         wanted = set(filter(None, self.asked.get("partition", "").split(",")))
         parts = [part for part in self.partitions if not wanted or part.name in wanted]
         if "Node" in self.asked:
             return parts
         fields = chosen(layout.parts, self._fields, OF_PARTITION)
-        found = {tuple(field.show(Group(part)) for field in fields): part for part in parts[::-1]}
+        found = {
+            tuple(field.show(NodeGroup(part)) for field in fields): part for part in parts[::-1]
+        }
         return [part for part in parts if part in found.values()]
 
-    def _sorted(self, groups: list[Group]) -> list[Group]:
+    def _sorted(self, groups: list[NodeGroup]) -> list[NodeGroup]:
         if "Node" in self.asked:
             order = {node.name: place for place, node in enumerate(self.nodes)}
             groups.sort(key=lambda group: order[group.first.name] if group.nodes else -1)
@@ -271,16 +278,16 @@ class Listing:
 
 
 def _alike(
-    part: PartitionRecord, nodes: list[NodeRecord], splitting: list[Field], single: bool
-) -> list[Group]:
+    part: PartitionRecord, nodes: list[NodeRecord], splitting: list[ShownField], single: bool
+) -> list[NodeGroup]:
     """The nodes of a partition in groups that print the same."""
-    found: dict[Any, Group] = {}
+    found: dict[Any, NodeGroup] = {}
     for node in nodes:
-        alone = Group(part, [node])
+        alone = NodeGroup(part, [node])
         key = (node.name if single else "", *(field.show(alone) for field in splitting))
-        found.setdefault(key, Group(part, [])).nodes.append(node)
+        found.setdefault(key, NodeGroup(part, [])).nodes.append(node)
     if not found and not single:
-        return [Group(part, [])]
+        return [NodeGroup(part, [])]
     return sorted(found.values(), key=lambda group: _ORDER.get(state_long(group.first), 9))
 
 

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota import hostlist
-from rota.slurm.formats.layout import Field
+from rota.slurm.formats.layout import ShownField
 from rota.slurm.records.records import NodeRecord, PartitionRecord
 from rota.slurm.words.amounts import Moments, count_text, short_duration
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.slurm.formats.layout import Part
+    from rota.slurm.formats.layout import LinePart
 
 #: Base state -> its long and its short form.
 LONG = {"IDLE": "idle", "ALLOCATED": "allocated", "MIXED": "mixed", "DOWN": "down"}
@@ -52,7 +52,7 @@ def state_complete(node: NodeRecord) -> str:
     return "+".join([LONG[node.state], *(flag.lower() for flag in node.flags)])
 
 
-class Group(msgspec.Struct):
+class NodeGroup(msgspec.Struct):
     """A line: nodes of one partition that equal each other in all that is shown."""
 
     partition: PartitionRecord
@@ -76,11 +76,11 @@ class Group(msgspec.Struct):
         return used, idle, other, used + idle + other
 
 
-def _nodes_aiot(group: Group) -> str:
+def _nodes_aiot(group: NodeGroup) -> str:
     return "/".join(map(str, group.aiot(lambda _: 1)))
 
 
-def _cpus_aiot(group: Group) -> str:
+def _cpus_aiot(group: NodeGroup) -> str:
     used = idle = other = 0
     for node in group.nodes:
         used += node.cpus_used
@@ -91,10 +91,10 @@ def _cpus_aiot(group: Group) -> str:
     return f"{used}/{idle}/{other}/{used + idle + other}"
 
 
-def _span(read: Callable[[NodeRecord], int]) -> Callable[[Group], str]:
+def _span(read: Callable[[NodeRecord], int]) -> Callable[[NodeGroup], str]:
     """One number where all nodes agree, else the least with a plus, as sinfo does for sizes."""
 
-    def show(group: Group) -> str:
+    def show(group: NodeGroup) -> str:
         values = [read(node) for node in group.nodes]
         if not values:
             return "0"
@@ -104,8 +104,8 @@ def _span(read: Callable[[NodeRecord], int]) -> Callable[[Group], str]:
     return show
 
 
-def _range(read: Callable[[NodeRecord], int]) -> Callable[[Group], str]:
-    def show(group: Group) -> str:
+def _range(read: Callable[[NodeRecord], int]) -> Callable[[NodeGroup], str]:
+    def show(group: NodeGroup) -> str:
         values = [read(node) for node in group.nodes] or [0]
         least, most = min(values), max(values)
         return str(least) if least == most else f"{least}-{most}"
@@ -113,7 +113,7 @@ def _range(read: Callable[[NodeRecord], int]) -> Callable[[Group], str]:
     return show
 
 
-def _of_first(read: Callable[[NodeRecord], str], absent: str = "") -> Callable[[Group], str]:
+def _of_first(read: Callable[[NodeRecord], str], absent: str = "") -> Callable[[NodeGroup], str]:
     return lambda group: read(group.first) if group.nodes else absent
 
 
@@ -121,53 +121,53 @@ def _limit(seconds: int | None) -> str:
     return "infinite" if seconds is None else short_duration(seconds)
 
 
-def _list_of(read: Callable[[NodeRecord], str]) -> Callable[[Group], str]:
+def _list_of(read: Callable[[NodeRecord], str]) -> Callable[[NodeGroup], str]:
     return lambda group: hostlist.compress(read(node) for node in group.nodes)
 
 
-def names(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, Field]:
+def names(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, ShownField]:
     """The fields of ``-O``."""
     return {**_of_nodes(moments, convert), **_of_partition(cluster)}
 
 
-def _of_nodes(moments: Moments, convert: bool) -> dict[str, Field]:
+def _of_nodes(moments: Moments, convert: bool) -> dict[str, ShownField]:
     def reason_time(node: NodeRecord) -> str:
         return moments.text(node.reason_s, "Unknown")
 
     return {
-        "allocmem": Field("ALLOCMEM", _range(lambda node: node.memory_used_mib)),
-        "comment": Field("COMMENT", lambda _: "(null)"),
-        "cores": Field("CORES", lambda _: "1"),
-        "cpus": Field("CPUS", _span(lambda node: node.cpus)),
-        "cpusload": Field("CPU_LOAD", lambda _: "N/A"),
-        "cpusstate": Field("CPUS(A/I/O/T)", _cpus_aiot),
-        "disk": Field("TMP_DISK", _span(lambda node: node.disk_mib)),
-        "extra": Field("EXTRA", lambda _: "(null)"),
-        "features": Field("AVAIL_FEATURES", _of_first(lambda n: n.features or "(null)")),
-        "features_act": Field("ACTIVE_FEATURES", _of_first(lambda n: n.features or "(null)")),
-        "freemem": Field("FREE_MEM", _range(lambda node: node.memory_free_mib)),
-        "gres": Field("GRES", _of_first(lambda node: node.gres)),
-        "gresused": Field("GRES_USED", _of_first(lambda node: node.gres_used)),
-        "memory": Field("MEMORY", _span(lambda node: node.memory_mib)),
-        "nodeaddr": Field("NODE_ADDR", _list_of(lambda node: node.address)),
-        "nodeai": Field("NODES(A/I)", lambda g: "/".join(map(str, g.aiot(lambda _: 1)[:2]))),
-        "nodeaiot": Field("NODES(A/I/O/T)", _nodes_aiot),
-        "nodehost": Field("HOSTNAMES", _list_of(lambda node: node.host)),
-        "nodelist": Field("NODELIST", _list_of(lambda node: node.name)),
-        "nodes": Field("NODES", lambda g: count_text(len(g.nodes), convert=convert)),
-        "port": Field("PORT", lambda _: "6818"),
-        "reason": Field("REASON", _of_first(lambda node: node.reason or "none", "none")),
-        "socketcorethread": Field("S:C:T", _of_first(lambda node: f"{node.sockets}:1:1")),
-        "sockets": Field("SOCKETS", _span(lambda node: node.sockets)),
-        "statecompact": Field("STATE", _of_first(state_compact, "n/a")),
-        "statecomplete": Field("STATECOMPLETE", _of_first(state_complete, "n/a")),
-        "statelong": Field("STATE", _of_first(state_long, "n/a")),
-        "threads": Field("THREADS", lambda _: "1"),
-        "timestamp": Field("TIMESTAMP", _of_first(reason_time, "Unknown")),
-        "user": Field("USER", _of_first(lambda node: node.reason_by or "Unknown", "Unknown")),
-        "userlong": Field("USER", _of_first(_user_long, "Unknown")),
-        "version": Field("VERSION", lambda _: "22.05.8"),
-        "weight": Field("WEIGHT", lambda _: "1"),
+        "allocmem": ShownField("ALLOCMEM", _range(lambda node: node.memory_used_mib)),
+        "comment": ShownField("COMMENT", lambda _: "(null)"),
+        "cores": ShownField("CORES", lambda _: "1"),
+        "cpus": ShownField("CPUS", _span(lambda node: node.cpus)),
+        "cpusload": ShownField("CPU_LOAD", lambda _: "N/A"),
+        "cpusstate": ShownField("CPUS(A/I/O/T)", _cpus_aiot),
+        "disk": ShownField("TMP_DISK", _span(lambda node: node.disk_mib)),
+        "extra": ShownField("EXTRA", lambda _: "(null)"),
+        "features": ShownField("AVAIL_FEATURES", _of_first(lambda n: n.features or "(null)")),
+        "features_act": ShownField("ACTIVE_FEATURES", _of_first(lambda n: n.features or "(null)")),
+        "freemem": ShownField("FREE_MEM", _range(lambda node: node.memory_free_mib)),
+        "gres": ShownField("GRES", _of_first(lambda node: node.gres)),
+        "gresused": ShownField("GRES_USED", _of_first(lambda node: node.gres_used)),
+        "memory": ShownField("MEMORY", _span(lambda node: node.memory_mib)),
+        "nodeaddr": ShownField("NODE_ADDR", _list_of(lambda node: node.address)),
+        "nodeai": ShownField("NODES(A/I)", lambda g: "/".join(map(str, g.aiot(lambda _: 1)[:2]))),
+        "nodeaiot": ShownField("NODES(A/I/O/T)", _nodes_aiot),
+        "nodehost": ShownField("HOSTNAMES", _list_of(lambda node: node.host)),
+        "nodelist": ShownField("NODELIST", _list_of(lambda node: node.name)),
+        "nodes": ShownField("NODES", lambda g: count_text(len(g.nodes), convert=convert)),
+        "port": ShownField("PORT", lambda _: "6818"),
+        "reason": ShownField("REASON", _of_first(lambda node: node.reason or "none", "none")),
+        "socketcorethread": ShownField("S:C:T", _of_first(lambda node: f"{node.sockets}:1:1")),
+        "sockets": ShownField("SOCKETS", _span(lambda node: node.sockets)),
+        "statecompact": ShownField("STATE", _of_first(state_compact, "n/a")),
+        "statecomplete": ShownField("STATECOMPLETE", _of_first(state_complete, "n/a")),
+        "statelong": ShownField("STATE", _of_first(state_long, "n/a")),
+        "threads": ShownField("THREADS", lambda _: "1"),
+        "timestamp": ShownField("TIMESTAMP", _of_first(reason_time, "Unknown")),
+        "user": ShownField("USER", _of_first(lambda node: node.reason_by or "Unknown", "Unknown")),
+        "userlong": ShownField("USER", _of_first(_user_long, "Unknown")),
+        "version": ShownField("VERSION", lambda _: "22.05.8"),
+        "weight": ShownField("WEIGHT", lambda _: "1"),
     }
 
 
@@ -175,27 +175,27 @@ def _user_long(node: NodeRecord) -> str:
     return f"{node.reason_by}(0)" if node.reason_by else "Unknown"
 
 
-def _of_partition(cluster: str) -> dict[str, Field]:
-    def starred(group: Group) -> str:
+def _of_partition(cluster: str) -> dict[str, ShownField]:
+    def starred(group: NodeGroup) -> str:
         return group.partition.name + ("*" if group.partition.default else "")
 
     return {
-        "allocnodes": Field("ALLOCNODES", lambda _: "all"),
-        "available": Field("AVAIL", lambda g: _available(g.partition)),
-        "cluster": Field("CLUSTER", lambda _: cluster),
-        "defaulttime": Field("DEFAULTTIME", lambda g: _default_time(g.partition)),
-        "groups": Field("GROUPS", lambda _: "all"),
-        "maxcpuspernode": Field("MAX_CPUS_PER_NODE", lambda _: "UNLIMITED"),
-        "oversubscribe": Field("OVERSUBSCRIBE", lambda _: "NO"),
-        "partition": Field("PARTITION", starred),
-        "partitionname": Field("PARTITION", lambda g: g.partition.name),
-        "preemptmode": Field("PREEMPT_MODE", lambda g: g.partition.preempts),
-        "priorityjobfactor": Field("PRIO_JOB_FACTOR", lambda _: "1"),
-        "prioritytier": Field("PRIO_TIER", lambda g: str(g.partition.priority)),
-        "root": Field("ROOT", lambda _: "no"),
-        "share": Field("OVERSUBSCRIBE", lambda _: "NO"),
-        "size": Field("JOB_SIZE", lambda _: "1-infinite"),
-        "time": Field("TIMELIMIT", lambda g: _limit(g.partition.max_time_s)),
+        "allocnodes": ShownField("ALLOCNODES", lambda _: "all"),
+        "available": ShownField("AVAIL", lambda g: _available(g.partition)),
+        "cluster": ShownField("CLUSTER", lambda _: cluster),
+        "defaulttime": ShownField("DEFAULTTIME", lambda g: _default_time(g.partition)),
+        "groups": ShownField("GROUPS", lambda _: "all"),
+        "maxcpuspernode": ShownField("MAX_CPUS_PER_NODE", lambda _: "UNLIMITED"),
+        "oversubscribe": ShownField("OVERSUBSCRIBE", lambda _: "NO"),
+        "partition": ShownField("PARTITION", starred),
+        "partitionname": ShownField("PARTITION", lambda g: g.partition.name),
+        "preemptmode": ShownField("PREEMPT_MODE", lambda g: g.partition.preempts),
+        "priorityjobfactor": ShownField("PRIO_JOB_FACTOR", lambda _: "1"),
+        "prioritytier": ShownField("PRIO_TIER", lambda g: str(g.partition.priority)),
+        "root": ShownField("ROOT", lambda _: "no"),
+        "share": ShownField("OVERSUBSCRIBE", lambda _: "NO"),
+        "size": ShownField("JOB_SIZE", lambda _: "1-infinite"),
+        "time": ShownField("TIMELIMIT", lambda g: _limit(g.partition.max_time_s)),
     }
 
 
@@ -278,7 +278,9 @@ SPLITTING = frozenset(
 OF_PARTITION = frozenset(_of_partition(""))
 
 
-def chosen(parts: list[Part[Group]], named: dict[str, Field], names: frozenset[str]) -> list[Field]:
+def chosen(
+    parts: list[LinePart[NodeGroup]], named: dict[str, ShownField], names: frozenset[str]
+) -> list[ShownField]:
     """Those of a layout's fields that are among the named ones."""
     wanted = {id(named[name]) for name in names}
     return [part.field for part in parts if part.field and id(part.field) in wanted]

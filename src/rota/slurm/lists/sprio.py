@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.facts.states import WAITING
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.order.orderings import terms
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
-from rota.slurm.call.view import View, each
-from rota.slurm.formats.layout import Field, Layout, Read, read_percent
+from rota.slurm.call.view import SlurmView, each
+from rota.slurm.formats.layout import Layout, Read, ShownField, read_percent
 from rota.slurm.records.job_refs import parse_ref, split_refs
 
 if TYPE_CHECKING:
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Job, JobSpec
     from rota.slurm.call.command import Call
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "federation: there is none: this cluster is shown",
     "h noheader: no line of headings",
-    "j jobs|job=IDS: these jobs",
+    "j jobs|job=?IDS: these jobs",
     "l long: more fields",
     "local: this cluster, which is how it always is",
     "M clusters|cluster=NAMES: this cluster; there is no other",
@@ -33,7 +33,7 @@ OPTIONS = Table(
     "p partition=NAMES: jobs of these partitions",
     "sibling: there are no federations",
     "S sort=FIELDS: in the order of these fields; - turns it round",
-    "u user=NAMES: jobs of these users",
+    "u user|users=NAMES: jobs of these users",
     "v verbose: say more",
     "V version: the version of Slurm whose behaviour this is",
     "w weights: the weight of each factor",
@@ -42,10 +42,11 @@ OPTIONS = Table(
 )
 FORMAT = "%.15i %9r %.10Y %.10S %.10A %.10F %.10J %.10P %.10Q"
 FORMAT_LONG = "%.15i %9r %.8u %.10Y %.10S %.10A %.10B %.10F %.10J %.10P %.10Q %.11N %.20T"
-FORMAT_NORM = "%.15i %9r %.10y %.10a %.10f %.10j %.10p %.10q"
+FORMAT_NORM = "%.15i %9r %10y %10a %10f %10j %10p %10q"
+FORMAT_USER = "%.15i %9r %.8u %.10Y %.10S %.10A %.10F %.10J %.10P %.10Q"
 
 
-class Row(NamedTuple):
+class PriorityRow(NamedTuple):
     """A waiting job and the terms of its priority."""
 
     id: str
@@ -61,11 +62,14 @@ async def sprio(call: Call) -> Answer:
     """Answer one call."""
     options, rest = read_words("sprio", OPTIONS, call.request.argv)
     asked = dict(options)
+    if rest and asked.get("jobs") == "":
+        # As in Slurm, the ids may stand apart although they may be left out.
+        asked["jobs"] = rest.pop(0)
     if rest:
-        raise Failed(f"sprio: error: Unrecognized option: {rest[0]}\n")
+        raise CommandFailed(f"sprio: error: Unrecognized option: {rest[0]}\n")
     if told := about_itself("sprio", OPTIONS, asked):
         return told
-    view = View(call.context)
+    view = SlurmView(call.context)
     require_cluster("sprio", asked, view.cluster_name)
     layout, errors = _layout(asked)
     lines = [] if "noheader" in asked else [layout.header()]
@@ -77,25 +81,29 @@ async def sprio(call: Call) -> Answer:
     return Answer("".join(f"{line}\n" for line in lines), errors)
 
 
-def _layout(asked: dict[str, str]) -> tuple[Layout[Row], str]:
+def _layout(asked: dict[str, str]) -> tuple[Layout[PriorityRow], str]:
     usual = FORMAT_LONG if "long" in asked else FORMAT_NORM if "norm" in asked else FORMAT
-    read: Read[Row] = read_percent(asked.get("format") or usual, _FIELDS)
+    if usual == FORMAT and "user" in asked:
+        usual = FORMAT_USER
+    read: Read[PriorityRow] = read_percent(asked.get("format") or usual, _FIELDS)
     text = "".join(
         f"sprio: error: Invalid job format specification: {word}\n" for word in read.unknown
     )
     return read.layout, text
 
 
-def _rows(call: Call, view: View, asked: dict[str, str]) -> list[Row]:
+def _rows(call: Call, view: SlurmView, asked: dict[str, str]) -> list[PriorityRow]:
     inquiry = Inquiry(call.context.host.scheduler, view.now_s)
     rows = []
     for item, shown in _waiting(view):
         if _takes(item, shown, asked):
-            rows.append(Row(shown, item.spec, terms(inquiry.entry_of(item), inquiry.this.view)))
+            rows.append(
+                PriorityRow(shown, item.spec, terms(inquiry.entry_of(item), inquiry.this.view))
+            )
     return rows
 
 
-def _waiting(view: View) -> list[tuple[Job | Array, str]]:
+def _waiting(view: SlurmView) -> list[tuple[Job | Array, str]]:
     """What competes for room: neither held nor waiting for something else."""
     cluster = view.cluster
     jobs: list[tuple[Job | Array, str]] = [
@@ -121,45 +129,45 @@ def _takes(item: Job | Array, shown: str, asked: dict[str, str]) -> bool:
         return True
     refs = [parse_ref(word) for word in split_refs(asked["jobs"])]
     if None in refs:
-        raise Failed(f"sprio: error: Invalid job id: {asked['jobs']}\n")
+        raise CommandFailed(f"sprio: error: Invalid job id: {asked['jobs']}\n")
     return any(ref is not None and str(ref.id) == shown for ref in refs)
 
 
-def _term(name: str) -> Callable[[Row], str]:
+def _term(name: str) -> Callable[[PriorityRow], str]:
     return lambda row: str(round(row.terms.get(name, 0.0)))
 
 
-def _part(name: str) -> Callable[[Row], str]:
+def _part(name: str) -> Callable[[PriorityRow], str]:
     """The part of a term in the whole."""
     return lambda row: f"{row.terms.get(name, 0.0) / max(row.total, 1):.8f}"
 
 
-def _nothing(_: Row) -> str:
+def _nothing(_: PriorityRow) -> str:
     return "0"
 
 
 _FIELDS = {
-    "a": Field("AGE", _part("age")),
-    "A": Field("AGE", _term("age")),
-    "b": Field("ASSOC", _nothing),
-    "B": Field("ASSOC", _nothing),
-    "c": Field("CLUSTER", lambda _: "rota"),
-    "f": Field("FAIRSHARE", _part("share")),
-    "F": Field("FAIRSHARE", _term("share")),
-    "i": Field("JOBID", lambda row: row.id),
-    "j": Field("JOBSIZE", _part("limit bonus")),
-    "J": Field("JOBSIZE", _term("limit bonus")),
-    "N": Field("NICE", _nothing),
-    "o": Field("ACCOUNT", lambda row: row.spec.project),
-    "p": Field("PARTITION", _part("boost")),
-    "P": Field("PARTITION", _term("boost")),
-    "q": Field("QOS", _part("base")),
-    "Q": Field("QOS", _term("base")),
-    "r": Field("PARTITION", lambda row: row.spec.queue),
-    "S": Field("SITE", _nothing),
-    "t": Field("TRES", lambda _: ""),
-    "T": Field("TRES", lambda _: ""),
-    "u": Field("USER", lambda row: row.spec.user),
-    "y": Field("PRIORITY", lambda row: f"{row.total / 2**32:.14f}"),
-    "Y": Field("PRIORITY", lambda row: str(row.total)),
+    "a": ShownField("AGE", _part("age")),
+    "A": ShownField("AGE", _term("age")),
+    "b": ShownField("ASSOC", _nothing),
+    "B": ShownField("ASSOC", _nothing),
+    "c": ShownField("CLUSTER", lambda _: "rota"),
+    "f": ShownField("FAIRSHARE", _part("share")),
+    "F": ShownField("FAIRSHARE", _term("share")),
+    "i": ShownField("JOBID", lambda row: row.id),
+    "j": ShownField("JOBSIZE", _part("limit bonus")),
+    "J": ShownField("JOBSIZE", _term("limit bonus")),
+    "N": ShownField("NICE", _nothing),
+    "o": ShownField("ACCOUNT", lambda row: row.spec.project),
+    "p": ShownField("PARTITION", _part("boost")),
+    "P": ShownField("PARTITION", _term("boost")),
+    "q": ShownField("QOS", _part("base")),
+    "Q": ShownField("QOS", _term("base")),
+    "r": ShownField("PARTITION", lambda row: row.spec.queue),
+    "S": ShownField("SITE", _nothing),
+    "t": ShownField("TRES", lambda _: ""),
+    "T": ShownField("TRES", lambda _: ""),
+    "u": ShownField("USER", lambda row: row.spec.user),
+    "y": ShownField("PRIORITY", lambda row: f"{row.total / 2**32:.14f}"),
+    "Y": ShownField("PRIORITY", lambda row: str(row.total)),
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from rota import hostlist
 from rota.api.people import PEOPLE
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
-from rota.slurm.call.view import View, each
+from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.documents import as_yaml, body_of, job_document
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
 from rota.slurm.formats.long_documents import long_text
@@ -18,9 +19,9 @@ from rota.slurm.formats.repeating import repeated
 from rota.slurm.lists.squeue_fields import letters, names
 from rota.slurm.lists.squeue_steps import step_lines
 from rota.slurm.records.accounts import is_known
-from rota.slurm.records.gather import MIN_JOB_AGE_S, Wanted, lately_ended, unfinished
+from rota.slurm.records.gather import MIN_JOB_AGE_S, JobSieve, lately_ended, unfinished
 from rota.slurm.records.job_records import Recorder
-from rota.slurm.records.job_refs import parse_ref, split_refs
+from rota.slurm.records.job_refs import RefIndex, parse_ref, split_refs
 from rota.slurm.words.amounts import Moments, zone_of
 from rota.slurm.words.states import COMPACT, ENDED, UNFINISHED, parse_state, place_of
 
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
     from rota.slurm.records.job_refs import JobRef
     from rota.slurm.records.records import JobRecord
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "A account|accounts=NAMES: jobs of these accounts",
     "a all: jobs of hidden partitions, too; there are none",
     "array-unique: waiting arrays on one line each",
     "federation: there is none: this cluster is shown",
     "h noheader: no line of headings",
     "hide: no jobs of hidden partitions",
-    "i iterate=SECONDS: again and again, after so many seconds",
+    "i iterate=SECONDS: again and again, every SECONDS seconds",
     "j jobs|job=?IDS: these jobs",
     "json: a JSON document",
     "l long: more fields",
@@ -51,6 +52,7 @@ OPTIONS = Table(
     "o format=FIELDS: which fields, in which order",
     "O Format=FIELDS: the same by their long names",
     "only-job-state: states only",
+    "P priority: one line for each partition of a job; here one for each job",
     "p partition|partitions=NAMES: jobs of these partitions",
     "q qos=NAMES: jobs of these qualities of service",
     "r array: each element of an array on a line",
@@ -97,8 +99,8 @@ async def squeue(call: Call) -> Answer:
     if told := about_itself("squeue", OPTIONS, asked):
         return told
     if "iterate" in asked:
-        return await repeated(call, asked, lambda: Listing(call, asked).answer())
-    return await Listing(call, asked).answer()
+        return await repeated(call, asked, lambda: JobListing(call, asked).answer())
+    return await JobListing(call, asked).answer()
 
 
 def read_options(call: Call) -> dict[str, str]:
@@ -111,7 +113,7 @@ def read_options(call: Call) -> dict[str, str]:
         if not late or len(rest) > 1:
             word = rest[0] if not late else rest[1]
             text = f"squeue: error: Unrecognized option: {word}\n"
-            raise Failed(text, 1, usage_of("squeue", OPTIONS))
+            raise CommandFailed(text, 1, usage_of("squeue", OPTIONS))
         asked[late] = rest[0]
     for key, variable in VARIABLES.items():
         if key not in asked and variable in call.env and not _overrules(asked, key):
@@ -125,13 +127,13 @@ def _overrules(asked: dict[str, str], key: str) -> bool:
     return key in forms and bool(forms & asked.keys())
 
 
-class Listing:
+class JobListing:
     """One listing: what it wants, and how it is to look."""
 
     def __init__(self, call: Call, asked: dict[str, str]) -> None:
         self.call = call
         self.asked = asked
-        self.view = View(call.context)
+        self.view = SlurmView(call.context)
         env = call.env
         self.moments = Moments(
             self.view.now_s, zone_of(env.get("TZ", "")), env.get("SLURM_TIME_FORMAT", "")
@@ -140,6 +142,7 @@ class Listing:
         require_cluster("squeue", asked, self.view.cluster_name)
         self.states = self._states()
         self.refs = self._refs()
+        self.nodes = self._nodes() if asked.get("nodelist") else frozenset[str]()
 
     async def answer(self) -> Answer:
         if "steps" in self.asked:
@@ -177,9 +180,9 @@ class Listing:
             return jobs
         return [job for job in jobs if self._fits(job)]
 
-    def _wanted(self, steps: bool) -> Wanted:
-        return Wanted(
-            refs=self.refs,
+    def _wanted(self, steps: bool) -> JobSieve:
+        return JobSieve(
+            refs=RefIndex(self.refs),
             users=self._users(),
             partitions=_words(self.asked.get("partition", "")),
             names=_words(self.asked.get("name", "")),
@@ -191,21 +194,25 @@ class Listing:
         asked = self.asked
         named = {"account": job.account, "qos": job.qos, "reservation": job.reservation}
         for key, value in named.items():
-            if asked.get(key) and value not in _words(asked[key]):
+            if self._named[key] and value not in self._named[key]:
                 return False
         if asked.get("nodelist"):
-            return not self._nodes().isdisjoint(job.nodes)
+            return not self.nodes.isdisjoint(job.nodes)
         return not asked.get("licenses") or bool(job.licenses)
+
+    @cached_property
+    def _named(self) -> dict[str, frozenset[str]]:
+        return {key: _words(self.asked.get(key, "")) for key in ("account", "qos", "reservation")}
 
     def _nodes(self) -> frozenset[str]:
         text = self.asked["nodelist"]
         try:
             found = frozenset(hostlist.expand(text))
         except ValueError:
-            raise Failed(f"squeue: error: Invalid node name {text}\n") from None
+            raise CommandFailed(f"squeue: error: Invalid node name {text}\n") from None
         for name in found:
             if name not in self.view.cluster.nodes:
-                raise Failed(f"squeue: error: Invalid node name {name}\n")
+                raise CommandFailed(f"squeue: error: Invalid node name {name}\n")
         return found
 
     def _users(self) -> frozenset[str]:
@@ -234,7 +241,7 @@ class Listing:
         for word in filter(None, text.split(",")):
             state = parse_state(word)
             if state is None:
-                raise Failed(
+                raise CommandFailed(
                     f"squeue: error: Invalid job state specified: {word}\n"
                     f"squeue: error: Valid job states include: {','.join(COMPACT)}\n\n"
                 )
@@ -246,7 +253,7 @@ class Listing:
         for word in split_refs(self.asked.get("jobs", "")):
             ref = parse_ref(word)
             if ref is None or ref.step:
-                raise Failed(f"squeue: error: Invalid job id: {word}\n")
+                raise CommandFailed(f"squeue: error: Invalid job id: {word}\n")
             found.append(ref)
         return tuple(found)
 
@@ -313,7 +320,9 @@ def _step_refs(text: str) -> tuple[JobRef, ...]:
     for word in split_refs(text):
         ref = parse_ref(word)
         if ref is None:
-            raise Failed(f"squeue: error: Invalid job_step id: {word}\n")
+            raise CommandFailed(f"squeue: error: Invalid job_step id: {word}\n")
+        if not ref.step:
+            raise CommandFailed(f"squeue: error: Invalid job_step id: {word}.??\n")
         found.append(ref)
     return tuple(found)
 
@@ -327,7 +336,7 @@ def _sort_keys(text: str) -> list[tuple[str, bool]]:
             down = letter == "-"
             continue
         if letter not in SORT_LETTERS:
-            raise Failed(f"squeue: error: Invalid sort specification: {letter}\n")
+            raise CommandFailed(f"squeue: error: Invalid sort specification: {letter}\n")
         found.append((letter, down))
         down = False
     return found

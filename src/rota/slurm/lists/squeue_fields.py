@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota import hostlist
-from rota.slurm.formats.layout import Field
+from rota.slurm.formats.layout import ShownField
 from rota.slurm.orders.options import kept_in
 from rota.slurm.words.amounts import Moments, count_text, short_duration, size_text
 from rota.slurm.words.states import COMPACT
@@ -73,7 +73,7 @@ def _exit_status(job: JobRecord) -> str:
     return str(job.exit_code << 8 | job.signal)
 
 
-def letters(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, Field]:
+def letters(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, ShownField]:
     """The fields of ``-o``."""
     named = names(moments, cluster, convert=convert)
     return {letter: named[name] for letter, name in _LETTERS.items()}
@@ -135,7 +135,7 @@ _LETTERS = {
 }
 
 
-def names(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, Field]:
+def names(moments: Moments, cluster: str, *, convert: bool = True) -> dict[str, ShownField]:
     """The fields of ``-O``."""
     named = {
         **_who(cluster),
@@ -159,70 +159,70 @@ _ALSO = {
 }
 
 
-def _who(cluster: str) -> dict[str, Field]:
+def _who(cluster: str) -> dict[str, ShownField]:
     return {
-        "account": Field("ACCOUNT", lambda job: _or_null(job.account)),
-        "allocnodes": Field("ALLOC_NODES", _fixed("localhost")),
-        "arrayjobid": Field("ARRAY_JOB_ID", lambda job: str(job.array_id or job.job_id)),
-        "arraytaskid": Field("ARRAY_TASK_ID", _array_task),
-        "cluster": Field("CLUSTER", _fixed(cluster)),
-        "groupid": Field("GROUP", lambda job: str(job.gid)),
-        "groupname": Field("GROUP", lambda job: job.group),
-        "hetjobid": Field("HET_JOB_ID", lambda job: str(job.het_id or ABSENT)),
-        "hetjobidset": Field("HET_JOB_ID_SET", lambda job: _or_absent(job.het_ids)),
-        "hetjoboffset": Field(
+        "account": ShownField("ACCOUNT", lambda job: _or_null(job.account)),
+        "allocnodes": ShownField("ALLOC_NODES", _fixed("localhost")),
+        "arrayjobid": ShownField("ARRAY_JOB_ID", lambda job: str(job.array_id or job.job_id)),
+        "arraytaskid": ShownField("ARRAY_TASK_ID", _array_task),
+        "cluster": ShownField("CLUSTER", _fixed(cluster)),
+        "groupid": ShownField("GROUP", lambda job: str(job.gid)),
+        "groupname": ShownField("GROUP", lambda job: job.group),
+        "hetjobid": ShownField("HET_JOB_ID", lambda job: str(job.het_id or ABSENT)),
+        "hetjobidset": ShownField("HET_JOB_ID_SET", lambda job: _or_absent(job.het_ids)),
+        "hetjoboffset": ShownField(
             "HET_JOB_OFFSET", lambda job: str(job.het_offset) if job.het_id else ABSENT
         ),
-        "jobarrayid": Field("JOBID", lambda job: job.shown_id),
-        "jobid": Field("JOBID", _job_id),
-        "name": Field("NAME", lambda job: job.name),
-        "userid": Field("UID", lambda job: str(job.uid)),
-        "username": Field("USER", lambda job: job.user),
-        "wckey": Field("WCKEY", lambda job: _or_null(job.wckey)),
+        "jobarrayid": ShownField("JOBID", lambda job: job.shown_id),
+        "jobid": ShownField("JOBID", _job_id),
+        "name": ShownField("NAME", lambda job: job.name),
+        "userid": ShownField("UID", lambda job: str(job.uid)),
+        "username": ShownField("USER", lambda job: job.user),
+        "wckey": ShownField("WCKEY", lambda job: _or_null(job.wckey)),
     }
 
 
-def _what(convert: bool) -> dict[str, Field]:
-    gres = Field("TRES_PER_NODE", lambda job: _or_absent(job.gres))
+def _what(convert: bool) -> dict[str, ShownField]:
+    gres = ShownField("TRES_PER_NODE", lambda job: _or_absent(job.gres))
     return {
-        "batchflag": Field("BATCH_FLAG", lambda job: str(int(job.batch))),
-        "command": Field("COMMAND", lambda job: _or_null(job.command)),
-        "comment": Field("COMMENT", lambda job: _or_null(job.comment)),
-        "container": Field("CONTAINER", lambda job: _or_null(job.container)),
-        "cpus-per-task": Field("CPUS_PER_TASK", lambda job: str(job.cpus_per_task)),
-        "dependency": Field("DEPENDENCY", lambda job: _or_null(job.dependency)),
-        "exit_code": Field("EXIT_CODE", _exit_status),
-        "feature": Field("FEATURES", lambda job: _or_null(job.features)),
+        "batchflag": ShownField("BATCH_FLAG", lambda job: str(int(job.batch))),
+        "command": ShownField("COMMAND", lambda job: _or_null(job.command)),
+        "comment": ShownField("COMMENT", lambda job: _or_null(job.comment)),
+        "container": ShownField("CONTAINER", lambda job: _or_null(job.container)),
+        "cpus-per-task": ShownField("CPUS_PER_TASK", lambda job: str(job.cpus_per_task)),
+        "dependency": ShownField("DEPENDENCY", lambda job: _or_null(job.dependency)),
+        "exit_code": ShownField("EXIT_CODE", _exit_status),
+        "feature": ShownField("FEATURES", lambda job: _or_null(job.features)),
         "gres": gres,
-        "licenses": Field("LICENSES", lambda job: _or_null(job.licenses)),
-        "maxcpus": Field("MAX_CPUS", lambda job: str(job.cpus)),
-        "maxnodes": Field("MAX_NODES", lambda job: str(job.node_count)),
-        "mincpus": Field("MIN_CPUS", lambda job: str(job.min_cpus_node)),
-        "minmemory": Field("MIN_MEMORY", _min_memory(convert)),
-        "mintmpdisk": Field("MIN_TMP_DISK", lambda job: str(job.disk_mib)),
-        "nice": Field("NICE", lambda job: str(job.nice)),
-        "ntpernode": Field("NTASKS_PER_NODE", lambda job: str(job.tasks_per_node)),
-        "numcpus": Field("CPUS", lambda job: count_text(job.cpus, convert=convert)),
-        "numnodes": Field("NODES", lambda job: count_text(job.node_count, convert=convert)),
-        "numtasks": Field("TASKS", lambda job: str(job.tasks)),
-        "oversubscribe": Field("OVER_SUBSCRIBE", lambda job: "NO" if job.exclusive else "OK"),
-        "partition": Field("PARTITION", lambda job: job.partition),
-        "priority": Field("PRIORITY", lambda job: f"{job.priority / _PRIORITY_MAX:.14f}"),
-        "prioritylong": Field("PRIORITY", lambda job: str(job.priority)),
-        "qos": Field("QOS", lambda job: _or_null(job.qos)),
-        "requeue": Field("REQUEUE", lambda job: str(int(job.requeue))),
-        "reservation": Field("RESERVATION", lambda job: _or_null(job.reservation)),
-        "restartcnt": Field("RESTART_COUNT", lambda job: str(job.restarts)),
-        "state": Field("STATE", lambda job: job.state),
-        "statecompact": Field("ST", lambda job: COMPACT.get(job.state, job.state)),
-        "tres-alloc": Field("TRES_ALLOC", lambda job: job.tres_alloc or job.tres_req),
+        "licenses": ShownField("LICENSES", lambda job: _or_null(job.licenses)),
+        "maxcpus": ShownField("MAX_CPUS", lambda job: str(job.cpus)),
+        "maxnodes": ShownField("MAX_NODES", lambda job: str(job.node_count)),
+        "mincpus": ShownField("MIN_CPUS", lambda job: str(job.min_cpus_node)),
+        "minmemory": ShownField("MIN_MEMORY", _min_memory(convert)),
+        "mintmpdisk": ShownField("MIN_TMP_DISK", lambda job: str(job.disk_mib)),
+        "nice": ShownField("NICE", lambda job: str(job.nice)),
+        "ntpernode": ShownField("NTASKS_PER_NODE", lambda job: str(job.tasks_per_node)),
+        "numcpus": ShownField("CPUS", lambda job: count_text(job.cpus, convert=convert)),
+        "numnodes": ShownField("NODES", lambda job: count_text(job.node_count, convert=convert)),
+        "numtasks": ShownField("TASKS", lambda job: str(job.tasks)),
+        "oversubscribe": ShownField("OVER_SUBSCRIBE", lambda job: "NO" if job.exclusive else "OK"),
+        "partition": ShownField("PARTITION", lambda job: job.partition),
+        "priority": ShownField("PRIORITY", lambda job: f"{job.priority / _PRIORITY_MAX:.14f}"),
+        "prioritylong": ShownField("PRIORITY", lambda job: str(job.priority)),
+        "qos": ShownField("QOS", lambda job: _or_null(job.qos)),
+        "requeue": ShownField("REQUEUE", lambda job: str(int(job.requeue))),
+        "reservation": ShownField("RESERVATION", lambda job: _or_null(job.reservation)),
+        "restartcnt": ShownField("RESTART_COUNT", lambda job: str(job.restarts)),
+        "state": ShownField("STATE", lambda job: job.state),
+        "statecompact": ShownField("ST", lambda job: COMPACT.get(job.state, job.state)),
+        "tres-alloc": ShownField("TRES_ALLOC", lambda job: job.tres_alloc or job.tres_req),
         "tres-per-node": gres,
     }
 
 
-def _when(moments: Moments) -> dict[str, Field]:
-    def moment(header: str, read: Callable[[JobRecord], float]) -> Field:
-        return Field(header, lambda job: moments.text(read(job), ABSENT))
+def _when(moments: Moments) -> dict[str, ShownField]:
+    def moment(header: str, read: Callable[[JobRecord], float]) -> ShownField:
+        return ShownField(header, lambda job: moments.text(read(job), ABSENT))
 
     return {
         "accruetime": moment("ACCRUE_TIME", lambda job: job.eligible_s),
@@ -230,13 +230,13 @@ def _when(moments: Moments) -> dict[str, Field]:
         "eligibletime": moment("ELIGIBLE_TIME", lambda job: job.eligible_s),
         "endtime": moment("END_TIME", lambda job: job.end_s),
         "lastschedeval": moment("LAST_SCHED_EVAL", lambda job: job.eligible_s or job.submit_s),
-        "mintime": Field("TIME_MIN", lambda job: short_duration(60 * job.time_min)),
-        "pendingtime": Field("PENDING_TIME", lambda job: str(_waited_s(job, moments.now_s))),
+        "mintime": ShownField("TIME_MIN", lambda job: short_duration(60 * job.time_min)),
+        "pendingtime": ShownField("PENDING_TIME", lambda job: str(_waited_s(job, moments.now_s))),
         "starttime": moment("START_TIME", lambda job: job.start_s),
         "submittime": moment("SUBMIT_TIME", lambda job: job.submit_s),
-        "timeleft": Field("TIME_LEFT", _time_left),
-        "timelimit": Field("TIME_LIMIT", lambda job: short_duration(job.limit_s)),
-        "timeused": Field("TIME", lambda job: short_duration(job.run_s)),
+        "timeleft": ShownField("TIME_LEFT", _time_left),
+        "timelimit": ShownField("TIME_LIMIT", lambda job: short_duration(job.limit_s)),
+        "timeused": ShownField("TIME", lambda job: short_duration(job.run_s)),
     }
 
 
@@ -245,25 +245,27 @@ def _waited_s(job: JobRecord, now_s: float) -> int:
     return max(0, int(until_s - job.submit_s))
 
 
-def _where() -> dict[str, Field]:
+def _where() -> dict[str, ShownField]:
     return {
-        "batchhost": Field("EXEC_HOST", _exec_host),
-        "exc_nodes": Field("EXC_NODES", lambda job: hostlist.compress(job.exc_nodes)),
-        "nodelist": Field("NODELIST", lambda job: hostlist.compress(job.nodes)),
-        "reason": Field("REASON", lambda job: job.reason),
-        "reasonlist": Field("NODELIST(REASON)", _reason_list),
-        "reqnodes": Field("REQ_NODES", lambda job: hostlist.compress(job.req_nodes)),
-        "schednodes": Field("SCHEDNODES", lambda job: _or_null(hostlist.compress(job.sched_nodes))),
-        "stderr": Field("STDERR", lambda job: job.stderr),
-        "stdin": Field("STDIN", lambda job: job.stdin),
-        "stdout": Field("STDOUT", lambda job: job.stdout),
-        "workdir": Field("WORK_DIR", lambda job: job.workdir),
+        "batchhost": ShownField("EXEC_HOST", _exec_host),
+        "exc_nodes": ShownField("EXC_NODES", lambda job: hostlist.compress(job.exc_nodes)),
+        "nodelist": ShownField("NODELIST", lambda job: hostlist.compress(job.nodes)),
+        "reason": ShownField("REASON", lambda job: job.reason),
+        "reasonlist": ShownField("NODELIST(REASON)", _reason_list),
+        "reqnodes": ShownField("REQ_NODES", lambda job: hostlist.compress(job.req_nodes)),
+        "schednodes": ShownField(
+            "SCHEDNODES", lambda job: _or_null(hostlist.compress(job.sched_nodes))
+        ),
+        "stderr": ShownField("STDERR", lambda job: job.stderr),
+        "stdin": ShownField("STDIN", lambda job: job.stdin),
+        "stdout": ShownField("STDOUT", lambda job: job.stdout),
+        "workdir": ShownField("WORK_DIR", lambda job: job.workdir),
     }
 
 
-def _constants() -> dict[str, Field]:
+def _constants() -> dict[str, ShownField]:
     """What Slurm has and Rota does not, with the value that says so."""
-    return {name: Field(header, _kept(name, value)) for name, header, value in _CONSTANTS}
+    return {name: ShownField(header, _kept(name, value)) for name, header, value in _CONSTANTS}
 
 
 def _kept(name: str, value: str) -> Show:

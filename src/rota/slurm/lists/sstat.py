@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table as Options
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
-from rota.slurm.call.view import View
-from rota.slurm.formats.layout import Column, Table, read_columns
-from rota.slurm.lists.sacct_fields import Row, Units, columns
-from rota.slurm.records.gather import Wanted, unfinished
+from rota.slurm.call.view import SlurmView
+from rota.slurm.formats.layout import RuledTable, TableColumn, field_list, read_columns
+from rota.slurm.lists.sacct_fields import AccountingRow, Units, columns
+from rota.slurm.records.gather import JobSieve, unfinished
 from rota.slurm.records.job_records import Recorder
-from rota.slurm.records.job_refs import JobRef, parse_ref, split_refs
+from rota.slurm.records.job_refs import JobRef, RefIndex, parse_ref, split_refs
 from rota.slurm.words.amounts import Moments
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Call
     from rota.slurm.records.records import JobRecord, StepRecord
 
-OPTIONS = Options(
+OPTIONS = OptionTable(
     "a allsteps: all steps of the jobs",
     "e helpformat: the names of all fields",
     "h help: this text",
@@ -55,51 +55,58 @@ async def sstat(call: Call) -> Answer:
     asked = dict(options)
     if told := about_itself("sstat", OPTIONS, asked):
         return told
-    view = View(call.context)
+    view = SlurmView(call.context)
     require_cluster("sstat", asked, view.cluster_name)
     known = _known(view, asked)
     if "helpformat" in asked:
-        return Answer("".join(f"{column.name}\n" for column in known.values()))
-    chosen, bad_name = read_columns(asked.get("format") or ",".join(FIELDS), known)
+        names = sorted(column.name for column in known.values())
+        return Answer(field_list(names, 19))
+    chosen, bad_name = read_columns(asked.get("format") or _usual(asked), known)
     if bad_name:
-        raise Failed(f'sstat: error: Invalid field requested: "{bad_name}"\n')
-    table: Table[Row] = Table.asked(chosen, asked)
+        raise CommandFailed(f'sstat: error: Invalid field requested: "{bad_name}"\n')
+    table: RuledTable[AccountingRow] = RuledTable.asked(chosen, asked)
     rows, errors = await _rows(call, view, ",".join([asked.get("jobs", ""), *rest]), asked)
     lines = [*table.heading(), *map(table.line, rows)]
     return Answer("".join(f"{line}\n" for line in lines), errors)
 
 
-def _known(view: View, asked: dict[str, str]) -> dict[str, Column]:
+def _usual(asked: dict[str, str]) -> str:
+    return "jobid,nodelist,pids" if "pidformat" in asked else ",".join(FIELDS)
+
+
+def _known(view: SlurmView, asked: dict[str, str]) -> dict[str, TableColumn]:
     of_jobs = columns(Moments(view.now_s), view.cluster_name, Units("noconvert" not in asked))
     nodes = of_jobs["nodelist"]._replace(name="Nodelist", width=20)
-    pids = Column("Pids", 20, _pids)
+    pids = TableColumn("Pids", 20, _pids)
     found = {name.lower(): of_jobs[name.lower()] for name in FIELDS}
     return found | {"nodelist": nodes, "pids": pids}
 
 
-def _pids(row: Row) -> str:
+def _pids(row: AccountingRow) -> str:
     return ",".join(map(str, row.step.pids)) if row.step is not None else ""
 
 
-async def _rows(call: Call, view: View, text: str, asked: dict[str, str]) -> tuple[list[Row], str]:
+async def _rows(
+    call: Call, view: SlurmView, text: str, asked: dict[str, str]
+) -> tuple[list[AccountingRow], str]:
     refs = []
     for word in split_refs(text):
         ref = parse_ref(word)
         if ref is None:
-            raise Failed(f"sstat: fatal: Bad job/step specified: {word}\n")
+            raise CommandFailed(f"sstat: fatal: Bad job/step specified: {word}\n")
         refs.append(ref)
     if not refs:
-        raise Failed("sstat: error: You didn't give me any jobs to stat.\n")
+        raise CommandFailed("sstat: error: You didn't give me any jobs to stat.\n")
     recorder = Recorder(call.context, view.now_s, actor=call.actor, steps=True)
-    wanted = Wanted(refs=tuple(refs), steps=True)
+    wanted = JobSieve(refs=RefIndex(refs), steps=True)
     jobs = await unfinished(call.context.host, wanted, recorder)
-    rows: list[Row] = []
+    rows: list[AccountingRow] = []
     errors = ""
     for ref in refs:
         mine = [job for job in jobs if ref.names(job)]
-        found = [Row(job, step) for job in mine for step in _steps(job, ref, asked)]
+        found = [AccountingRow(job, step) for job in mine for step in _steps(job, ref, asked)]
         if not mine:
-            errors += f"sstat: error: couldn't get steps for job {ref.id}\n"
+            errors += f"sstat: error: No steps running for job {ref.id}\n"
         elif ref.step and not found:
             errors += f"sstat: error: StepId={ref.id}.{ref.step} not found running.\n"
         rows += found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 
 MAGIC = "#SBATCH"
 _PARTS = frozenset({"hetjob", "packjob"})
@@ -12,7 +12,7 @@ def check_script(body: bytes) -> None:
     """Refuse what no shell could run, in the words of sbatch."""
     problem = _problem(body)
     if problem:
-        raise Failed("".join(f"sbatch: error: {line}\n" for line in problem), 1)
+        raise CommandFailed("".join(f"sbatch: error: {line}\n" for line in problem), 1)
 
 
 def _problem(body: bytes) -> tuple[str, ...]:
@@ -84,5 +84,5 @@ def split_words(text: str, place: str) -> list[str]:
             else:
                 word.append(next(letters, "") if letter == "\\" else letter)
     if quote:
-        raise Failed(f"sbatch: fatal: {place}: Unmatched `{quote}` in [{text}]\n", 1)
+        raise CommandFailed(f"sbatch: fatal: {place}: Unmatched `{quote}` in [{text}]\n", 1)
     return [*words, "".join(word)] if word is not None else words

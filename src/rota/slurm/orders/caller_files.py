@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import parse_indices
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Call
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
 
 #: More tasks than that are given no command of their own.
 TASKS_MAX = 100_000
 
 
-async def with_nodes(call: Call, order: Order) -> None:
+async def with_nodes(call: Call, order: JobOrder) -> None:
     """``--nodefile``: names of nodes between commas, blanks and line ends."""
     if name := order.text("nodefile"):
         words = (await read_text(call, name, "node file")).replace(",", " ").split()
@@ -29,11 +29,11 @@ async def read_text(call: Call, name: str, what: str) -> str:
     body = await call.line.read_file(call.request.path(name))
     if isinstance(body, int):
         line = f"Unable to open {what} {name}: {os.strerror(body)}"
-        raise Failed(f"{call.request.program}: error: {line}\n", 1)
+        raise CommandFailed(f"{call.request.program}: error: {line}\n", 1)
     return body.decode(errors="replace")
 
 
-async def programs(call: Call, order: Order, argv: list[str]) -> dict[int, list[str]]:
+async def programs(call: Call, order: JobOrder, argv: list[str]) -> dict[int, list[str]]:
     """``--multi-prog``: what each task runs; the command is the name of a file that says so.
 
     A line is ``0-3,5 program arguments``, with ``*`` for all tasks; in arguments ``%t`` is the
@@ -62,7 +62,7 @@ def _words(name: str, number: int, line: str) -> list[str]:
     return words
 
 
-def _ranks(name: str, number: int, text: str, order: Order) -> list[int]:
+def _ranks(name: str, number: int, text: str, order: JobOrder) -> list[int]:
     if text == "*":
         return list(range(order.ntasks or 1))
     try:
@@ -78,5 +78,5 @@ def _filled(word: str, rank: int, place: int) -> str:
     return word.replace("%t", str(rank)).replace("%o", str(place))
 
 
-def _bad(name: str, number: int, what: str) -> Failed:
-    return Failed(f"srun: error: {name}: line {number}: {what}\n", 1)
+def _bad(name: str, number: int, what: str) -> CommandFailed:
+    return CommandFailed(f"srun: error: {name}: line {number}: {what}\n", 1)

@@ -29,7 +29,7 @@ _OVER = (None, *FINAL)
 _ID = re.compile(r"([0-9]{1,15})(?:_([0-9]{1,15}|\*))?(?:\+0{1,9})?")
 
 
-class Parents(NamedTuple):
+class NamedParents(NamedTuple):
     """Whom to wait for, and whether one of them is enough."""
 
     dependencies: tuple[Dependency, ...] = ()
@@ -38,7 +38,7 @@ class Parents(NamedTuple):
 
 def read_dependencies(
     text: str, cluster: Cluster, find: Callable[[str], int], user: str, name: str
-) -> Parents:
+) -> NamedParents:
     """``afterok:1:2,afterany:3``, ``afterok:1?afterok:2``, ``singleton``.
 
     A time behind a job (``after:1+5``) would be lost, so it is refused unless it is 0.
@@ -59,7 +59,7 @@ def read_dependencies(
         elif (parent := _parent(kind, cluster, find)) is not None:
             # ``afterok:1,2``: what has no kind has that of the one before.
             found[_like_last(found, parent)] = None
-    return Parents(tuple(found), "?" in text)
+    return NamedParents(tuple(found), "?" in text)
 
 
 def _like_last(found: dict[Dependency, None], parent: int) -> Dependency:

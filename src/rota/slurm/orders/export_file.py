@@ -6,25 +6,27 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.slurm.call.command import Call, Failed
+from rota.slurm.call.command import Call, CommandFailed
 
 if TYPE_CHECKING:
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
 
 
-async def with_file(call: Call, order: Order) -> Call:
+async def with_file(call: Call, order: JobOrder) -> Call:
     """The call as if it came from the environment in the file; as it is if none is named."""
     name = order.text("export-file")
     if not name:
         return call
     body = await call.line.read_file(_path(call, name))
     if isinstance(body, int):
-        raise Failed(f"sbatch: error: Could not open user environment file {name}\n", 1)
+        raise CommandFailed(f"sbatch: error: Could not open user environment file {name}\n", 1)
     try:
         env = variables(body.decode())
     except UnicodeDecodeError as error:
         place = f"at byte {error.start}"
-        raise Failed(f"sbatch: error: {name}: not an environment in UTF-8 ({place})\n", 1) from None
+        raise CommandFailed(
+            f"sbatch: error: {name}: not an environment in UTF-8 ({place})\n", 1
+        ) from None
     return Call(msgspec.structs.replace(call.request, env=env), call.line, call.context)
 
 

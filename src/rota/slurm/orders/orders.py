@@ -6,16 +6,16 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 from rota.slurm.orders.row import BAD_VALUE, Status
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.slurm.orders.row import Row, Sheet
+    from rota.slurm.orders.row import OptionRow, Sheet
 
 
-class Order(msgspec.Struct, kw_only=True):
+class JobOrder(msgspec.Struct, kw_only=True):
     """One job, or one part of a heterogeneous one. Numbers that nobody named are 0."""
 
     options: dict[str, str] = {}
@@ -68,12 +68,12 @@ class Order(msgspec.Struct, kw_only=True):
 
 def read_order(
     sheet: Sheet, options: Iterable[tuple[str, str]], named: Iterable[str] = ()
-) -> Order:
+) -> JobOrder:
     """The last one of an option counts, except where one takes another back.
 
     A variable stands for an option silently; of what is ``named`` and has no effect is told.
     """
-    order = Order()
+    order = JobOrder()
     for key, value in options:
         if opposite := sheet.rows[key].instead_of:
             order.options.pop(opposite, None)
@@ -89,15 +89,15 @@ def read_order(
     return order
 
 
-def _read(sheet: Sheet, order: Order, row: Row, text: str) -> None:
+def _read(sheet: Sheet, order: JobOrder, row: OptionRow, text: str) -> None:
     if row.status is Status.REFUSED:
         line = f"{sheet.program}: error: --{row.key} is not possible here: {row.says}\n"
-        raise Failed(line, BAD_VALUE)
+        raise CommandFailed(line, BAD_VALUE)
     try:
         value = row.value(text)
     except ValueError:
-        line = row.complaint.text.format(value=text, key=row.key)
-        raise Failed(f"{sheet.program}: error: {line}\n", row.complaint.code) from None
+        line = row.complaint.text.format(value=text, key=row.key, program=sheet.program)
+        raise CommandFailed(f"{sheet.program}: error: {line}\n", row.complaint.code) from None
     fields = row.order.split()
     for field, part in zip(fields, value if len(fields) > 1 else (value,), strict=False):
         setattr(order, field, part)

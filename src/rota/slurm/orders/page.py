@@ -9,7 +9,7 @@ from rota.slurm.orders.options import SECTIONS
 from rota.slurm.orders.row import EVERY, Status
 
 if TYPE_CHECKING:
-    from rota.slurm.orders.row import Row
+    from rota.slurm.orders.row import OptionRow
 
 _HEAD = """\
 # The options of sbatch, salloc and srun
@@ -32,7 +32,7 @@ def page() -> str:
     return "\n".join([*parts, _differences()])
 
 
-def _line(row: Row) -> str:
+def _line(row: OptionRow) -> str:
     names = [f"`--{row.key}{_plain(row.takes)}`", *(f"`--{name}`" for name in row.entry.names[1:])]
     letter = [f"`-{row.entry.letter}`"] if row.entry.letter else []
     of = "all" if row.of == EVERY else ", ".join(row.of)

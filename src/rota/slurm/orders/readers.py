@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from typing import TYPE_CHECKING, Any
+
+from rota.core.facts.job import ServiceClass
 from rota.core.words.licenses import read_licenses
+from rota.core.words.units import BANDS
 from rota.slurm.words import values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _MAILS = frozenset(
     {
@@ -86,4 +94,61 @@ def licenses(text: str) -> list[str]:
 
 def waits_on(text: str) -> bool:
     """``--kill-on-invalid-dep=yes`` ends a job that waits for what can no longer come."""
-    return text != "yes"
+    return words("yes no")(text).lower() == "no"
+
+
+def quality(text: str) -> dict[str, Any]:
+    """What a job gets by a QOS: a service class of ours, or a band of priorities."""
+    word = text.lower().replace("_", "-")
+    if not word or word == "normal":
+        return {}
+    if word in {service.value for service in ServiceClass}:
+        return {"qos": ServiceClass(word)}
+    if word in BANDS:
+        return {"priority": BANDS[word]}
+    raise ValueError(text)
+
+
+def words(known: str, between: str = "", numbers: bool = False) -> Callable[[str], str]:
+    """Of options without effect, too, a value that Slurm does not know is a mistake.
+
+    ``between``: what several words may stand apart by; ``numbers``: they may be numbers.
+    """
+
+    def read(text: str) -> str:
+        parts = re.split(f"[{between}]", text) if between else [text]
+        if text and not all(
+            one.lower() in known.split() or (numbers and one.isdecimal()) for one in parts
+        ):
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def switches(text: str) -> str:
+    """``COUNT`` or ``COUNT@TIME``."""
+    count, _, longest = text.partition("@")
+    values.whole(count, least=0)
+    if longest:
+        values.minutes(longest)
+    return text
+
+
+def binding(kinds: str) -> Callable[[str], str]:
+    """``[verbose,]TYPE``, with a list behind some of them."""
+
+    def read(text: str) -> str:
+        kind = re.sub("^(verbose|quiet|v|q),", "", text.lower()).partition(":")[0]
+        if kind not in kinds.split():
+            raise ValueError(text)
+        return text
+
+    return read
+
+
+def login(text: str) -> str:
+    """How long to wait for the variables of a login, and whether it is a long one."""
+    if text and not re.fullmatch("[0-9]*[LSls]?", text):
+        raise ValueError(text)
+    return text

@@ -6,7 +6,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.slurm.call.getopt import Entry, Table, read_entry
+from rota.slurm.call.getopt import OptionEntry, OptionTable, read_entry
 from rota.slurm.call.opening import explained, usage_of
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ SPECIFICATION = Complaint("Invalid --{key} specification", BAD_VALUE)
 NUMBER = Complaint('Invalid numeric value "{value}" for --{key}.', 1)
 
 
-class Row(NamedTuple):
+class OptionRow(NamedTuple):
     """One option of sbatch, salloc or srun: all that is known about it."""
 
     #: ``"x name|alias=VALUE"``: letter, names and argument; ``=?VALUE`` where it may be left out.
@@ -78,7 +78,7 @@ class Row(NamedTuple):
         return self.entry.takes
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> OptionEntry:
         return read_entry(f"{self.line}: {self.says}")
 
     @property
@@ -105,7 +105,9 @@ class Row(NamedTuple):
 class Sheet:
     """The options of one command, in sections: its parser and what it says about itself."""
 
-    def __init__(self, program: str, sections: Mapping[str, Iterable[Row]], ends: str) -> None:
+    def __init__(
+        self, program: str, sections: Mapping[str, Iterable[OptionRow]], ends: str
+    ) -> None:
         self.program = program
         self._ends = ends
         self._sections = {
@@ -113,7 +115,7 @@ class Sheet:
         }
         rows = [row for rows in self._sections.values() for row in rows]
         self.rows = {row.key: row for row in rows}
-        self.table = Table(*(f"{row.line}: {row.says}" for row in rows))
+        self.table = OptionTable(*(f"{row.line}: {row.says}" for row in rows))
         #: Variable -> the row that it stands for.
         self.variables = {name: row for row in rows for name in row.variables(program)}
 
@@ -131,6 +133,6 @@ class Sheet:
         return usage_of(self.program, self.table, self._ends)
 
 
-def _explained(row: Row) -> str:
+def _explained(row: OptionRow) -> str:
     told = row.status in (Status.IGNORED, Status.REFUSED)
     return explained(row.entry, f" ({row.status})" if told else "")

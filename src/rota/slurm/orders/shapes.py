@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.core.facts.node import Node
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
 
 
 class Share(NamedTuple):
@@ -37,7 +37,7 @@ class _PerTask(NamedTuple):
     gpus: int
 
 
-def share_of(order: Order, known: Iterable[Node]) -> Share:
+def share_of(order: JobOrder, known: Iterable[Node]) -> Share:
     """The share of an order on a site with these nodes."""
     each = _per_task(order)
     ntasks = _ntasks(order)
@@ -60,13 +60,13 @@ def _all_of_smallest(cpus: int, known: Iterable[Node]) -> int:
     return min((size for size in sizes if size >= cpus), default=cpus)
 
 
-def _per_task(order: Order) -> _PerTask:
+def _per_task(order: JobOrder) -> _PerTask:
     cpus = order.cpus_per_task or 1
     memory = order.mem_per_cpu_mb * cpus
     return _PerTask(cpus, memory, order.gpus_per_task)
 
 
-def _ntasks(order: Order) -> int:
+def _ntasks(order: JobOrder) -> int:
     """As many as were named; 0 when only nodes were."""
     if order.ntasks:
         return order.ntasks
@@ -78,13 +78,13 @@ def _ntasks(order: Order) -> int:
     return 0
 
 
-def _memory(order: Order, cpus: int, gpus: int) -> int:
+def _memory(order: JobOrder, cpus: int, gpus: int) -> int:
     if order.mem_mb is not None:
         return order.mem_mb
     return order.mem_per_cpu_mb * cpus + order.mem_per_gpu_mb * gpus
 
 
-def _fewest(order: Order, ntasks: int, each: _PerTask, known: Iterable[Node]) -> int:
+def _fewest(order: JobOrder, ntasks: int, each: _PerTask, known: Iterable[Node]) -> int:
     """The fewest nodes that could hold so many tasks, were they empty."""
     if order.ntasks_per_node:
         return max(1, -(-ntasks // order.ntasks_per_node))

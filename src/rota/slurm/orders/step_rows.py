@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import partial
 
-from rota.slurm.orders.row import NUMBER, Row, Status
+from rota.slurm.orders.row import NUMBER, OptionRow, Status
 from rota.slurm.orders.rows import ALLOCATION, STEPS
 from rota.slurm.words import values
 
-_step = partial(Row, of=STEPS)
-_ignored = partial(Row, status=Status.IGNORED, of=STEPS)
+_step = partial(OptionRow, of=STEPS)
+_ignored = partial(OptionRow, status=Status.IGNORED, of=STEPS)
 
 RUNNING = (
     _ignored("accel-bind=FLAGS", "how tasks are bound to devices"),
@@ -22,11 +22,11 @@ RUNNING = (
           env="srun:SLURM_EPILOG"),
     _step("exact", "a step takes only what it asks for, which is how it always is"),
     _step("het-group|pack-group=NUMBERS", "the groups of a heterogeneous job"),
-    Row("I immediate=?SECONDS", "give up if it does not start at once", of=(*STEPS, *ALLOCATION),
-        env="IMMEDIATE"),
+    OptionRow("I immediate=?SECONDS", "give up if it does not start at once",
+        of=(*STEPS, *ALLOCATION), env="IMMEDIATE"),
     _ignored("interactive", "a shell of an allocation"),
     _step("jobid=ID", "a step in this job"),
-    Row("K kill-command=?SIGNAL", "end the command with the allocation", Status.IGNORED,
+    OptionRow("K kill-command=?SIGNAL", "end the command with the allocation", Status.IGNORED,
         of=ALLOCATION),
     _step("K kill-on-bad-exit=?0|1", "a task that fails ends the others",
           env="srun:SLURM_KILL_BAD_EXIT"),
@@ -38,7 +38,7 @@ RUNNING = (
     _step("multi-prog", "the command is a file that says which task runs what",
           env="srun:SLURM_SRUN_MULTI"),
     _step("Z no-allocate", "tasks run in jobs only", Status.REFUSED),
-    Row("no-shell", "hold nodes and end", of=ALLOCATION),
+    OptionRow("no-shell", "hold nodes and end", of=ALLOCATION),
     _step("overlap", "take no CPU and wait for none", env="srun:SLURM_OVERLAP"),
     _ignored("E preserve-env", "counts of nodes and tasks from the environment"),
     _step("prolog=PROGRAM", "runs where srun was called, before the tasks start",
@@ -47,6 +47,7 @@ RUNNING = (
     _step("quit-on-interrupt", "the first interrupt is meant, and the second ends it"),
     _step("r relative=NUMBER", "begin at this node of the job", complaint=NUMBER,
           read=partial(values.whole, least=0), order="relative"),
+    _ignored("resv-ports=?COUNT", "ports that are set aside for a step"),
     _ignored("send-libs=?YES|NO", "copy libraries to the nodes"),
     _ignored("slurmd-debug=LEVEL", "what daemons of Slurm would log"),
     _step("task-epilog=PROGRAM", "runs after each task, with its environment",
@@ -58,5 +59,5 @@ RUNNING = (
           read=partial(values.whole, least=0), complaint=NUMBER, order="wait_s",
           env="srun:SLURM_WAIT"),
     _ignored("whole", "all CPUs of the nodes: a step takes what it asks for"),
-    Row("x11=?WHAT", "windows of X11", Status.IGNORED, of=(*STEPS, *ALLOCATION)),
+    OptionRow("x11=?WHAT", "windows of X11", Status.IGNORED, of=(*STEPS, *ALLOCATION)),
 )  # fmt: skip

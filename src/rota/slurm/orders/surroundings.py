@@ -15,9 +15,9 @@ from rota.controller.launches.world import per_node
 from rota.inherited import OWN_KEPT, is_inherited, looks_secret
 
 if TYPE_CHECKING:
-    from rota.slurm.call.command import Request
+    from rota.slurm.call.command import CallRequest
     from rota.slurm.orders.detail import Detail
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
     from rota.slurm.orders.shapes import Share
 
 #: Settings of the commands: they hold for a job in a job, too.
@@ -39,7 +39,7 @@ def _travels(name: str, inside: bool) -> bool:
     return not name.startswith(("SLURM_", "SLURMD_")) and name not in RENDEZVOUS
 
 
-def exported(request: Request, text: str, user: str) -> dict[str, str]:
+def exported(request: CallRequest, text: str, user: str) -> dict[str, str]:
     """By ``--export``: ``ALL``, ``NONE``, names and ``NAME=VALUE``."""
     parts = [part for part in text.split(",") if part] if text else ["ALL"]
     whole = captured(request.env)
@@ -61,7 +61,7 @@ def exported(request: Request, text: str, user: str) -> dict[str, str]:
     return env
 
 
-def left_out(request: Request, text: str) -> list[str]:
+def left_out(request: CallRequest, text: str) -> list[str]:
     """Names of variables that look like secrets and that ``--export`` would take but for that."""
     parts = text.split(",") if text else ["ALL"]
     if "ALL" not in {part.upper() for part in parts}:
@@ -94,7 +94,9 @@ def _login(user: str) -> dict[str, str]:
     return {**env, "HOME": entry.home, "SHELL": entry.shell} if entry is not None else env
 
 
-def variables(request: Request, order: Order, share: Share, detail: Detail) -> dict[str, str]:
+def variables(
+    request: CallRequest, order: JobOrder, share: Share, detail: Detail
+) -> dict[str, str]:
     """What the options say, in the names that programs look for."""
     tasks = [share.tasks_on(node) for node in range(share.nodes)]
     found = {
@@ -140,7 +142,7 @@ _STEP = (
 WITHOUT_GANG = dict.fromkeys((*RENDEZVOUS, *_STEP), "")
 
 
-def _people(request: Request) -> dict[str, str]:
+def _people(request: CallRequest) -> dict[str, str]:
     if request.uid < 0:
         return {}
     found = {"SLURM_JOB_UID": str(request.uid)}
@@ -148,7 +150,7 @@ def _people(request: Request) -> dict[str, str]:
     return found | {"SLURM_JOB_GID": str(entry.gid)} if entry is not None else found
 
 
-def _counts(order: Order, share: Share, detail: Detail) -> dict[str, str]:
+def _counts(order: JobOrder, share: Share, detail: Detail) -> dict[str, str]:
     """Only what was asked for: programs take the presence of some of them for a sign."""
     named = detail.ntasks_given
     return {

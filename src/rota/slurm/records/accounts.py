@@ -76,7 +76,7 @@ def known_users(cluster: Cluster) -> list[str]:
 
 
 def is_known(cluster: Cluster, name: str) -> bool:
-    """Whether Rota has ever heard of somebody who may have no account on this machine."""
+    """Whether Rota has ever heard of a user that may have no account on this machine."""
     accounts = cluster.accounts
     if name in accounts.users or any(token.user == name for token in accounts.tokens.values()):
         return True

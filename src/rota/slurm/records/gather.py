@@ -17,7 +17,7 @@ from rota.core.facts.indices import IndexSet, position_of
 from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
 from rota.slurm.call.view import BREATH
-from rota.slurm.records.job_refs import JobRef
+from rota.slurm.records.job_refs import JobRef, RefIndex
 from rota.slurm.records.wishes import details
 from rota.store.api import JobFilter
 
@@ -39,13 +39,14 @@ EVENTS_BACK = 5000
 #: Rows read at a time, and the most that one command reads.
 ROWS = 1000
 ROWS_MAX = 200_000
+NO_REFS = RefIndex()
 _FINAL = tuple(state for state in JobState if state in FINAL)
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class JobSieve(msgspec.Struct, frozen=True, kw_only=True):
     """Which jobs. Empty fields do not filter."""
 
-    refs: tuple[JobRef, ...] = ()
+    refs: RefIndex = NO_REFS
     users: frozenset[str] = frozenset()
     accounts: frozenset[str] = frozenset()
     partitions: frozenset[str] = frozenset()
@@ -77,10 +78,10 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     def means(self, record: JobRecord) -> bool:
         if self.partitions and self.partitions.isdisjoint(record.partition.split(",")):
             return False
-        return not self.refs or any(ref.names(record) for ref in self.refs)
+        return not self.refs or self.refs.names(record)
 
 
-async def unfinished(host: Host, wanted: Wanted, recorder: Recorder) -> list[JobRecord]:
+async def unfinished(host: Host, wanted: JobSieve, recorder: Recorder) -> list[JobRecord]:
     """Everything that waits or runs."""
     if wanted.refs:
         return await _record(host, _named(host.cluster, wanted), wanted, recorder)
@@ -95,7 +96,7 @@ async def unfinished(host: Host, wanted: Wanted, recorder: Recorder) -> list[Job
     return await _record(host, items, wanted, recorder)
 
 
-def _named(cluster: Cluster, wanted: Wanted) -> list[Job | Array]:
+def _named(cluster: Cluster, wanted: JobSieve) -> list[Job | Array]:
     """What the references name, without a look at everything else."""
     found: dict[int, Job | Array] = {}
     for ref in wanted.refs:
@@ -129,7 +130,7 @@ def _of_array(cluster: Cluster, array: Array, ref: JobRef) -> Iterator[Job | Arr
 
 
 async def lately_ended(
-    host: Host, wanted: Wanted, recorder: Recorder, since_s: float
+    host: Host, wanted: JobSieve, recorder: Recorder, since_s: float
 ) -> list[JobRecord]:
     """What ended since a moment not long ago, found through the end of the log."""
     if wanted.refs:
@@ -144,7 +145,9 @@ async def lately_ended(
     return await _record(host, items, wanted, recorder)
 
 
-async def ended(host: Host, wanted: Wanted, recorder: Recorder, since_s: float) -> list[JobRecord]:
+async def ended(
+    host: Host, wanted: JobSieve, recorder: Recorder, since_s: float
+) -> list[JobRecord]:
     """What ended since any moment, for accounting."""
     rows = await host.read(lambda store: _finished_rows(store, wanted, since_s))
     items: list[Job | Array] = [job for job in rows if wanted.takes(job.spec)]
@@ -152,7 +155,7 @@ async def ended(host: Host, wanted: Wanted, recorder: Recorder, since_s: float) 
     return await _record(host, items, wanted, recorder)
 
 
-def _cut_arrays(host: Host, wanted: Wanted, since_s: float) -> list[Job | Array]:
+def _cut_arrays(host: Host, wanted: JobSieve, since_s: float) -> list[Job | Array]:
     """Arrays whose rest was ended before anything touched it, or the elements that are named."""
     arrays = [
         array
@@ -172,7 +175,7 @@ def _cut_arrays(host: Host, wanted: Wanted, since_s: float) -> list[Job | Array]
 
 
 async def _record(
-    host: Host, items: list[Job | Array], wanted: Wanted, recorder: Recorder
+    host: Host, items: list[Job | Array], wanted: JobSieve, recorder: Recorder
 ) -> list[JobRecord]:
     await recorder.recall(host, (item for item in items if isinstance(item, Job)))
     found: list[JobRecord] = []
@@ -183,7 +186,7 @@ async def _record(
     return found
 
 
-def _records_of(item: Job | Array, wanted: Wanted, recorder: Recorder) -> Iterator[JobRecord]:
+def _records_of(item: Job | Array, wanted: JobSieve, recorder: Recorder) -> Iterator[JobRecord]:
     if isinstance(item, Job):
         if wanted.rounds:
             latest = max((a.number for task in item.tasks for a in task.attempts), default=0)
@@ -226,7 +229,7 @@ def _rows_of(store: Store, ids: list[int]) -> list[Job]:
     return found
 
 
-def _finished_rows(store: Store, wanted: Wanted, since_s: float) -> list[Job]:
+def _finished_rows(store: Store, wanted: JobSieve, since_s: float) -> list[Job]:
     if wanted.refs:
         return _rows_by_ref(store, wanted.refs)
     only = JobFilter(
@@ -239,7 +242,7 @@ def _finished_rows(store: Store, wanted: Wanted, since_s: float) -> list[Job]:
     return _all_rows(store, only)
 
 
-def _rows_by_ref(store: Store, refs: tuple[JobRef, ...]) -> list[Job]:
+def _rows_by_ref(store: Store, refs: RefIndex) -> list[Job]:
     """The rows of the jobs named, and of all elements where an array is."""
     ids = tuple(dict.fromkeys(ref.id for ref in refs))
     found = {job.id: job for job in _rows_of(store, list(ids))}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.slurm.records.records import Held
+from rota.slurm.records.records import HeldOnNode
 from rota.slurm.records.tres import model_word, tres_text
 
 if TYPE_CHECKING:
@@ -33,12 +33,12 @@ def add_held(record: JobRecord, cluster: Cluster, attempts: list[Attempt], asked
     record.tres_alloc = tres_text(record.cpus, memory_mib, record.node_count, gpus)
 
 
-def _held(cluster: Cluster, node: str, attempts: list[Attempt]) -> Held:
+def _held(cluster: Cluster, node: str, attempts: list[Attempt]) -> HeldOnNode:
     held = [attempt.allocation for attempt in attempts]
     known = cluster.nodes.get(node)
     gpus = tuple(index for part in held for index in part.devices)
     models = {d.index: d.model for d in known.spec.devices} if known is not None and gpus else {}
-    return Held(
+    return HeldOnNode(
         node=node,
         cpus=max(1, -(-sum(part.cpu_milli for part in held) // 1000)),
         memory_mib=sum(part.memory_mib for part in held),

@@ -20,7 +20,7 @@ from rota.slurm.records.holding import add_held
 from rota.slurm.records.job_steps import steps_of
 from rota.slurm.records.records import JobRecord
 from rota.slurm.records.why_words import WaitingWords
-from rota.slurm.records.wishes import Wish, details, person, wish_of
+from rota.slurm.records.wishes import JobWish, details, person, wish_of
 from rota.slurm.steps.step_log import recall
 from rota.slurm.steps.steps import steps_of as steps_known_to
 from rota.slurm.words.amounts import NO_INDEX
@@ -64,10 +64,10 @@ class Recorder:
         self._now_s = now_s
         self._words = WaitingWords(host.scheduler, now_s)
         #: What jobs have in common that ask for the same: to be copied and filled in.
-        self._patterns: dict[int, tuple[Wish, JobRecord]] = {}
+        self._patterns: dict[int, tuple[JobWish, JobRecord]] = {}
         self._steps = steps_known_to(context) if steps else None
 
-    def _begin(self, item: Job | Array) -> tuple[Wish, JobRecord]:
+    def _begin(self, item: Job | Array) -> tuple[JobWish, JobRecord]:
         """What follows from the spec."""
         wish = wish_of(item.spec)
         known = self._patterns.get(id(wish))
@@ -146,7 +146,7 @@ class Recorder:
         return self._open_to_actor(record)
 
     def _add_waiting(
-        self, record: JobRecord, item: Job | Array, wish: Wish, reason: str = ""
+        self, record: JobRecord, item: Job | Array, wish: JobWish, reason: str = ""
     ) -> None:
         record.partition = wish.detail.partitions or record.partition
         record.reason = reason or self._words.of(item)
@@ -164,7 +164,7 @@ class Recorder:
         if record.start_s and record.limit_s is not None:
             record.end_s = record.start_s + record.limit_s
 
-    def _add_run(self, record: JobRecord, job: Job, attempts: list[Attempt], wish: Wish) -> None:
+    def _add_run(self, record: JobRecord, job: Job, attempts: list[Attempt], wish: JobWish) -> None:
         record.reason = end_reason(job)
         add_held(record, self._cluster, attempts, wish.memory_total_mib)
         record.start_s = min((a.started_s or a.placed_s for a in attempts), default=0.0)
@@ -189,7 +189,7 @@ def _next_of(item: Job | Array) -> int:
     return item.element_id(item.pending().first()) if item.waiting else item.id
 
 
-def _pattern(spec: JobSpec, wish: Wish) -> JobRecord:
+def _pattern(spec: JobSpec, wish: JobWish) -> JobRecord:
     """What all jobs with this wish have in common."""
     detail, placement = wish.detail, spec.placement
     return JobRecord(
@@ -235,7 +235,7 @@ def _pattern(spec: JobSpec, wish: Wish) -> JobRecord:
     )
 
 
-def _fill_in(record: JobRecord, item: Job | Array, wish: Wish) -> None:
+def _fill_in(record: JobRecord, item: Job | Array, wish: JobWish) -> None:
     """What each of them has for itself."""
     spec = item.spec
     record.job_id = item.id
@@ -288,7 +288,7 @@ def _add_outcome(record: JobRecord, job: Job) -> None:
     elif outcome.state is JobState.UNSCHEDULABLE:
         record.exit_code = 1
     elif record.exit_code > _SIGNALLED and details(job.spec).interactive:
-        # Nobody but its tasks ran in it; whoever held the nodes ended as they did.
+        # Nobody but its tasks ran in it; the job that held the nodes ended as they did.
         record.exit_code, record.signal = 0, record.exit_code - _SIGNALLED
     if outcome.state is JobState.CANCELLED:
         found = _BY.search(outcome.detail)

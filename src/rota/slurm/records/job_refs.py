@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rota.slurm.records.records import JobRecord
 
 _REF = re.compile(
     r"([0-9]{1,15})(?:_([0-9]{1,9}|\*|\[[0-9,:%-]+\]))?(?:\+([0-9]{1,6}))?(?:\.([A-Za-z0-9+]{1,20}))?"
 )
+_WORD = re.compile(r"(?:\[[^\]]*\]?|[^\[,\s])+")
 #: More indices than this in one bracket are a typing error.
 INDICES_MAX = 10_000
 
@@ -32,6 +33,41 @@ class JobRef(NamedTuple):
         if self.offset is not None:
             return job.het_id == self.id and job.het_offset == self.offset
         return self.id in (job.job_id, job.array_id) or (job.het_id == self.id and job.het_id > 0)
+
+
+class RefIndex:
+    """All references of one command: each job and array once, found without a walk over them."""
+
+    def __init__(self, refs: Iterable[JobRef] = ()) -> None:
+        self._whole: set[int] = set()
+        self._elements: dict[int, set[int]] = {}
+        self._offsets: set[tuple[int, int]] = set()
+        for ref in refs:
+            if ref.indices is not None:
+                self._elements.setdefault(ref.id, set()).update(ref.indices)
+            elif ref.offset is not None:
+                self._offsets.add((ref.id, ref.offset))
+            else:
+                self._whole.add(ref.id)
+
+    def __bool__(self) -> bool:
+        return bool(self._whole or self._elements or self._offsets)
+
+    def __iter__(self) -> Iterator[JobRef]:
+        yield from map(JobRef, self._whole)
+        for number, indices in self._elements.items():
+            if number not in self._whole:
+                yield JobRef(number, frozenset(indices))
+        yield from (JobRef(number, None, offset) for number, offset in self._offsets)
+
+    def names(self, job: JobRecord) -> bool:
+        """Whether one of them means a record."""
+        return (
+            not self._whole.isdisjoint((job.job_id, job.array_id))
+            or (job.het_id > 0 and job.het_id in self._whole)
+            or job.array_index in self._elements.get(job.array_id, ())
+            or (job.het_id, job.het_offset) in self._offsets
+        )
 
 
 def parse_ref(text: str) -> JobRef | None:
@@ -70,4 +106,4 @@ def _is_number(text: str) -> bool:
 
 def split_refs(text: str) -> Iterable[str]:
     """At commas and blanks outside brackets."""
-    return filter(None, re.split(r"[,\s](?![^\[]*\])", text))
+    return _WORD.findall(text)

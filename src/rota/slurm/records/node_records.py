@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.facts.states import NodeState, QueueState
+from rota.hostlist import natural
 from rota.slurm.records.records import NodeRecord, PartitionRecord
 from rota.slurm.records.tres import count_models, gres_text, gres_used_text, model_word, tres_text
 
@@ -29,13 +30,6 @@ def node_records(cluster: Cluster, promises: dict[int, Promise] | None = None) -
 def reservation_name(item: Reservation) -> str:
     """Its note where that is one word, as the Slurm commands write it; else a number."""
     return item.note if item.note and " " not in item.note else f"r{item.id}"
-
-
-def natural(name: str) -> tuple[str, int, str]:
-    """``n2`` before ``n10``."""
-    head = name.rstrip("0123456789")
-    digits = name[len(head) :]
-    return head, int(digits or 0), name
 
 
 def partition_names(cluster: Cluster) -> list[str]:

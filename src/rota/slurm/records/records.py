@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Held(msgspec.Struct, frozen=True):
+class HeldOnNode(msgspec.Struct, frozen=True):
     """What a job holds on one node."""
 
     node: str
@@ -83,7 +83,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     #: In seconds; None: without a limit.
     limit_s: int | None = None
     nodes: tuple[str, ...] = ()
-    held: tuple[Held, ...] = ()
+    held: tuple[HeldOnNode, ...] = ()
     sched_nodes: tuple[str, ...] = ()
     node_count: int = 1
     node_range: str = ""

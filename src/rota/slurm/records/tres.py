@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from rota.core.facts.node import Device
-    from rota.slurm.records.records import Held
+    from rota.slurm.records.records import HeldOnNode
 
 #: The ids that accounting gives to the kinds; devices are numbered from 1001.
 TRES_IDS = {
@@ -86,14 +86,14 @@ def gres_used_text(devices: Sequence[Device], used: Iterable[int]) -> str:
     return ",".join(parts) or "(null)"
 
 
-def held_gres(held: Held) -> str:
+def held_gres(held: HeldOnNode) -> str:
     """``gpu:h200:2(IDX:0-1)``, or nothing."""
     if not held.gpus:
         return ""
     return f"{_named(held.gpu_type, len(held.gpus))}(IDX:{ranges(held.gpus)})"
 
 
-def job_gres(held: Iterable[Held]) -> str:
+def job_gres(held: Iterable[HeldOnNode]) -> str:
     """What a job holds of each model: ``gpu:h200:2``."""
     counts: dict[str, int] = {}
     for part in held:

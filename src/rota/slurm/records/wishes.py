@@ -34,7 +34,7 @@ def person(user: str) -> Person:
     return Person(entry.uid, entry.gid, entry.group)
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class JobWish(msgspec.Struct, frozen=True, kw_only=True):
     """A spec in Slurm's words."""
 
     detail: Detail
@@ -80,7 +80,7 @@ def details(spec: JobSpec) -> Detail:
     return _PLAIN if text is None else _detail(text)
 
 
-def wish_of(spec: JobSpec) -> Wish:
+def wish_of(spec: JobSpec) -> JobWish:
     """Read a spec; jobs that ask for the same share the answer."""
     label = spec.labels.get(LABEL)
     return _wish(label, spec.user, spec.project, spec.roles, spec.placement)
@@ -93,7 +93,7 @@ def _wish(
     project: str,
     roles: tuple[Role, ...],
     placement: Placement,
-) -> Wish:
+) -> JobWish:
     detail = _PLAIN if label is None else _detail(label)
     told = label is not None
     request = roles[0].request
@@ -101,7 +101,7 @@ def _wish(
     total_mib = sum(role.count * role.request.memory_mib for role in roles)
     nodes = detail.nodes if told else max(1, placement.node_count)
     gpus = _gpus(roles)
-    return Wish(
+    return JobWish(
         detail=detail,
         told=told,
         person=person(user),

@@ -8,7 +8,7 @@ import os
 import sys
 import time
 
-#: Names of types are for those who check them only: importing them takes time.
+#: Names of types are for the type checker only: importing them takes time.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any

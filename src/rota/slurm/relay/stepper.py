@@ -342,7 +342,7 @@ class Stepper:
             return
 
     def show(self, step: int, rank: int, stream: int, part: bytes) -> None:
-        """Print what a task printed, or hand it on to whoever does."""
+        """Print what a task printed, or hand it on to the program that does."""
         if self.is_stand_in:
             place = step.to_bytes(4, "big") + rank.to_bytes(4, "big") + bytes([stream])
             self._send(b"O", place + part)

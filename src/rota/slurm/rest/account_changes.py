@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.slurm.rest.changes import decode, run_command
-from rota.slurm.rest.errors import Asked, Refusal, error_entry, unknown_key
+from rota.slurm.rest.errors import RestRefusal, RestRequest, error_entry, unknown_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,25 +28,25 @@ _OF_QOS = {"description", "flags", "id", "limits", "name", "preempt", "priority"
 _UNCHANGED = (1900, "Data has not changed since time specified")
 
 
-async def post_accounts(asked: Asked) -> dict[str, Any]:
+async def post_accounts(asked: RestRequest) -> dict[str, Any]:
     for one in _entries(asked, "accounts", _OF_ACCOUNT):
         await _add(asked, "account", _name(one, "slurmdb_accounts_add"))
     return {}
 
 
-async def post_users(asked: Asked) -> dict[str, Any]:
+async def post_users(asked: RestRequest) -> dict[str, Any]:
     for one in _entries(asked, "users", _OF_USER):
         await _add(asked, "user", _name(one, "slurmdb_users_add"))
     return {}
 
 
-async def post_associations(asked: Asked) -> dict[str, Any]:
+async def post_associations(asked: RestRequest) -> dict[str, Any]:
     source = "slurmdb_associations_add"
     projects = asked.context.host.cluster.accounts.projects
     for one in _entries(asked, "associations", _OF_ASSOCIATION):
         account, user = str(one.get("account") or ""), str(one.get("user") or "")
         if account not in projects:
-            raise Refusal(error_entry(f"there is no account {account}", -1, source=source), 400)
+            raise RestRefusal(error_entry(f"there is no account {account}", -1, source=source), 400)
         if user:
             await _add(asked, "user", user, f"account={account}")
         settings = list(_settings(one))
@@ -56,7 +56,7 @@ async def post_associations(asked: Asked) -> dict[str, Any]:
     return {}
 
 
-async def post_qos(asked: Asked) -> dict[str, Any]:
+async def post_qos(asked: RestRequest) -> dict[str, Any]:
     source = "slurmdb_qos_add"
     for one in _entries(asked, "QOS", _OF_QOS):
         name = _name(one, source)
@@ -76,41 +76,41 @@ async def post_qos(asked: Asked) -> dict[str, Any]:
     return {}
 
 
-async def delete_account(asked: Asked) -> dict[str, Any]:
+async def delete_account(asked: RestRequest) -> dict[str, Any]:
     """As slurmrestd, 200 even where there was nothing: the errors say so."""
     answer = await _sacctmgr(asked, "delete", "account", asked.name)
-    if answer.stderr == " Nothing deleted\n":
-        raise Refusal(error_entry("", *_UNCHANGED, "slurmdb_accounts_remove"), 200)
+    if answer.stdout == " Nothing deleted\n":
+        raise RestRefusal(error_entry("", *_UNCHANGED, "slurmdb_accounts_remove"), 200)
     _check(answer, "slurmdb_accounts_remove")
     return {"removed_associations": [asked.name]}
 
 
-async def delete_user(asked: Asked) -> dict[str, Any]:
+async def delete_user(asked: RestRequest) -> dict[str, Any]:
     answer = await _sacctmgr(asked, "delete", "user", asked.name)
-    if answer.stderr == " Nothing deleted\n":
-        raise Refusal(error_entry("", *_UNCHANGED, "slurmdb_users_remove"), 304)
+    if answer.stdout == " Nothing deleted\n":
+        raise RestRefusal(error_entry("", *_UNCHANGED, "slurmdb_users_remove"), 304)
     _check(answer, "slurmdb_users_remove")
     return {"removed_users": [asked.name]}
 
 
-async def delete_qos(asked: Asked) -> dict[str, Any]:
+async def delete_qos(asked: RestRequest) -> dict[str, Any]:
     answer = await _sacctmgr(asked, "delete", "qos", asked.name)
-    if answer.stderr == " Nothing deleted\n":
+    if answer.stdout == " Nothing deleted\n":
         entry = error_entry("Nothing found", 9003, "Nothing found with query", "slurmdb_qos_remove")
-        raise Refusal(entry)
+        raise RestRefusal(entry)
     _check(answer, "slurmdb_qos_remove")
     return {"removed_qos": [asked.name]}
 
 
-def _entries(asked: Asked, key: str, known: set[str]) -> Iterator[dict[str, Any]]:
+def _entries(asked: RestRequest, key: str, known: set[str]) -> Iterator[dict[str, Any]]:
     """What stands below a key of the body; a field that is none would be lost silently."""
     found = decode(asked).get(key)
     if not isinstance(found, list):
         text = "Query parameter not found"
-        raise Refusal(error_entry(text, 9200, "Unable to resolve path", key), 400)
+        raise RestRefusal(error_entry(text, 9200, "Unable to resolve path", key), 400)
     for one in found:
         if not isinstance(one, dict):
-            raise Refusal(error_entry(f"{key}: expected objects", 9000, "Invalid request"), 400)
+            raise RestRefusal(error_entry(f"{key}: expected objects", 9000, "Invalid request"), 400)
         if unknown := sorted(one.keys() - known):
             raise unknown_key(unknown[0])
         yield one
@@ -119,7 +119,7 @@ def _entries(asked: Asked, key: str, known: set[str]) -> Iterator[dict[str, Any]
 def _name(one: dict[str, Any], source: str) -> str:
     name = one.get("name")
     if not isinstance(name, str) or not name:
-        raise Refusal(error_entry("Missing required field 'name'", -1, source=source), 400)
+        raise RestRefusal(error_entry("Missing required field 'name'", -1, source=source), 400)
     return name
 
 
@@ -151,14 +151,14 @@ def _tres(entries: object) -> str:
     return ",".join(parts)
 
 
-async def _add(asked: Asked, kind: str, name: str, *words: str) -> None:
+async def _add(asked: RestRequest, kind: str, name: str, *words: str) -> None:
     """One that exists already stays as it is."""
     answer = await _sacctmgr(asked, "add", kind, name, *words)
     if answer.stdout != " Nothing new added.\n":
         _check(answer, f"slurmdb_{kind}s_add")
 
 
-async def _sacctmgr(asked: Asked, *words: str) -> Answer:
+async def _sacctmgr(asked: RestRequest, *words: str) -> Answer:
     return await run_command(asked, "sacctmgr", ["-i", *words])
 
 
@@ -168,4 +168,4 @@ def _check(answer: Answer | None, source: str) -> None:
         number, reason = -1, "Unspecified error"
         if text.endswith("Access/permission denied"):
             number, reason = 2002, "Access/permission denied"
-        raise Refusal(error_entry(text, number, reason, source))
+        raise RestRefusal(error_entry(text, number, reason, source))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.slurm.accounting.sacctmgr_show import qos_list
-from rota.slurm.call.view import View, each
+from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.account_documents import account_document, tres_list
 from rota.slurm.records.accounts import (
     ROOT,
@@ -15,10 +15,10 @@ from rota.slurm.records.accounts import (
     known_users,
     tres_kinds,
 )
-from rota.slurm.records.gather import Wanted, ended, unfinished
+from rota.slurm.records.gather import JobSieve, ended, unfinished
 from rota.slurm.records.job_records import Recorder
-from rota.slurm.records.job_refs import parse_ref
-from rota.slurm.rest.errors import INVALID_JOB, Refusal, error_entry
+from rota.slurm.records.job_refs import RefIndex, parse_ref
+from rota.slurm.rest.errors import INVALID_JOB, RestRefusal, error_entry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,35 +27,37 @@ if TYPE_CHECKING:
     from rota.slurm.records.accounts import Association
     from rota.slurm.records.job_refs import JobRef
     from rota.slurm.records.records import JobRecord
-    from rota.slurm.rest.errors import Asked
+    from rota.slurm.rest.errors import RestRequest
 
 EMPTY_QUERY = 9000
 DAY_S = 86400
 
 
-async def jobs(asked: Asked) -> dict[str, Any]:
+async def jobs(asked: RestRequest) -> dict[str, Any]:
     """Everything that was there within the last day."""
-    view = View(asked.context)
+    view = SlurmView(asked.context)
     found = await _records(asked, view, None, view.now_s - DAY_S)
     name, now_s = view.cluster_name, view.now_s
     return {"jobs": await each(found, lambda one: account_document(one, name, now_s))}
 
 
-async def job(asked: Asked) -> dict[str, Any]:
-    view, ref = View(asked.context), parse_ref(asked.name)
+async def job(asked: RestRequest) -> dict[str, Any]:
+    view, ref = SlurmView(asked.context), parse_ref(asked.name)
     found = await _records(asked, view, ref, 0.0) if ref is not None else []
     if not found:
         entry = error_entry(
             f"Unable to find JobId={asked.name}", INVALID_JOB, "Invalid job id specified"
         )
-        raise Refusal(entry, jobs=[])
+        raise RestRefusal(entry, jobs=[])
     return {"jobs": [account_document(one, view.cluster_name, view.now_s) for one in found]}
 
 
-async def _records(asked: Asked, view: View, ref: JobRef | None, since_s: float) -> list[JobRecord]:
+async def _records(
+    asked: RestRequest, view: SlurmView, ref: JobRef | None, since_s: float
+) -> list[JobRecord]:
     context = asked.context
     recorder = Recorder(context, view.now_s, actor=asked.actor, steps=True)
-    wanted = Wanted(refs=() if ref is None else (ref,), steps=True)
+    wanted = JobSieve(refs=RefIndex(() if ref is None else (ref,)), steps=True)
     found = {one.shown_id: one for one in await unfinished(context.host, wanted, recorder)}
     await context.host.on_disk()
     over = await ended(context.host, wanted, recorder, since_s)
@@ -63,7 +65,7 @@ async def _records(asked: Asked, view: View, ref: JobRef | None, since_s: float)
     return sorted(found.values(), key=lambda one: one.job_id)
 
 
-def _places(asked: Asked) -> list[Association]:
+def _places(asked: RestRequest) -> list[Association]:
     query = asked.query
     return [
         place
@@ -72,18 +74,18 @@ def _places(asked: Asked) -> list[Association]:
     ]
 
 
-async def associations(asked: Asked) -> dict[str, Any]:
-    name = View(asked.context).cluster_name
+async def associations(asked: RestRequest) -> dict[str, Any]:
+    name = SlurmView(asked.context).cluster_name
     return {"associations": [_association(place, name) for place in _places(asked)]}
 
 
-async def association(asked: Asked) -> dict[str, Any]:
+async def association(asked: RestRequest) -> dict[str, Any]:
     found = _places(asked)
     if len(found) > 1:
         text = "Ambiguous request: More than 1 association would have been dumped."
         entry = error_entry(text, EMPTY_QUERY, "Query empty or not RFC7320 compliant")
-        raise Refusal(entry, 400, associations=[])
-    name = View(asked.context).cluster_name
+        raise RestRefusal(entry, 400, associations=[])
+    name = SlurmView(asked.context).cluster_name
     return {"associations": [_association(place, name) for place in found]}
 
 
@@ -126,22 +128,24 @@ def _association(place: Association, cluster: str) -> dict[str, Any]:
     }
 
 
-async def accounts(asked: Asked) -> dict[str, Any]:
+async def accounts(asked: RestRequest) -> dict[str, Any]:
     members = _grouped(asked, lambda one: one.account)
     places = [one for one in association_tree(asked.context.host.cluster) if not one.user]
     return {"accounts": [_account(one, members[one.account]) for one in places]}
 
 
-def _grouped(asked: Asked, key: Callable[[Association], str]) -> dict[str, list[dict[str, Any]]]:
+def _grouped(
+    asked: RestRequest, key: Callable[[Association], str]
+) -> dict[str, list[dict[str, Any]]]:
     """All associations, by the account or by the user."""
-    name = View(asked.context).cluster_name
+    name = SlurmView(asked.context).cluster_name
     found: dict[str, list[dict[str, Any]]] = {}
     for one in association_tree(asked.context.host.cluster):
         found.setdefault(key(one), []).append(_place(one, name))
     return found
 
 
-async def account(asked: Asked) -> dict[str, Any]:
+async def account(asked: RestRequest) -> dict[str, Any]:
     found = [one for one in (await accounts(asked))["accounts"] if one["name"] == asked.name]
     return {"accounts": _found(found, "accounts")}
 
@@ -162,7 +166,7 @@ def _account(place: Association, members: list[dict[str, Any]]) -> dict[str, Any
     }
 
 
-async def users(asked: Asked) -> dict[str, Any]:
+async def users(asked: RestRequest) -> dict[str, Any]:
     cluster = asked.context.host.cluster
     places = _grouped(asked, lambda one: one.user)
     return {
@@ -180,7 +184,7 @@ async def users(asked: Asked) -> dict[str, Any]:
     }
 
 
-async def user(asked: Asked) -> dict[str, Any]:
+async def user(asked: RestRequest) -> dict[str, Any]:
     found = [one for one in (await users(asked))["users"] if one["name"] == asked.name]
     return {"users": _found(found, "users")}
 
@@ -189,16 +193,16 @@ def _found(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
     if not items:
         source = f"slurmdb_{kind}_get"
         entry = error_entry("Nothing found", 9003, "Nothing found with query", source)
-        raise Refusal(entry, 500, **{kind: []})
+        raise RestRefusal(entry, 500, **{kind: []})
     return items
 
 
-async def qos(asked: Asked) -> dict[str, Any]:
+async def qos(asked: RestRequest) -> dict[str, Any]:
     known = qos_list(asked.context.host.cluster)
     return {"QOS": [_qos(one, number) for number, one in enumerate(known, 1)]}
 
 
-async def one_qos(asked: Asked) -> dict[str, Any]:
+async def one_qos(asked: RestRequest) -> dict[str, Any]:
     found = [one for one in (await qos(asked))["QOS"] if one["name"] == asked.name]
     return {"QOS": found}
 
@@ -240,7 +244,7 @@ def _qos(one: Qos, number: int) -> dict[str, Any]:
     }
 
 
-async def tres(asked: Asked) -> dict[str, Any]:
+async def tres(asked: RestRequest) -> dict[str, Any]:
     kinds = tres_kinds(asked.context.host.cluster)
     plain = [kind for kind in kinds if kind[2] < 1000]
     devices = [kind for kind in kinds if kind[2] > 1000]
@@ -253,8 +257,8 @@ async def tres(asked: Asked) -> dict[str, Any]:
     }
 
 
-async def clusters(asked: Asked) -> dict[str, Any]:
-    name = View(asked.context).cluster_name
+async def clusters(asked: RestRequest) -> dict[str, Any]:
+    name = SlurmView(asked.context).cluster_name
     return {
         "clusters": [
             {

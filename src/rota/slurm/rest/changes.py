@@ -6,9 +6,16 @@ from typing import Any
 
 import msgspec
 
-from rota.slurm.call.command import Answer, Call, Line, Request, run
+from rota.slurm.call.command import Answer, Call, CallerLine, CallRequest, run
 from rota.slurm.orders.options import SHEETS
-from rota.slurm.rest.errors import INVALID_JOB, Asked, Refusal, error_entry, unknown_key, unread
+from rota.slurm.rest.errors import (
+    INVALID_JOB,
+    RestRefusal,
+    RestRequest,
+    error_entry,
+    unknown_key,
+    unread,
+)
 from rota.slurm.serving import uid_of
 from rota.slurm.words.amounts import Moments
 
@@ -51,16 +58,16 @@ _NUMBERS = {
 }
 
 
-async def submit(asked: Asked) -> dict[str, Any]:
+async def submit(asked: RestRequest) -> dict[str, Any]:
     """A script and a job: what sbatch does with the same options."""
     body = decode(asked)
     job = body.get("job") or {}
     script = body.get("script") or (job.get("script") if isinstance(job, dict) else None)
     if not isinstance(job, dict):
-        raise Refusal(error_entry("expected a script and a job", 9000, "Invalid request"), 400)
+        raise RestRefusal(error_entry("expected a script and a job", 9000, "Invalid request"), 400)
     _check(job)
     if not isinstance(script, str) or not script:
-        raise Refusal({"error_code": 2009, "error": "Job script not specified"})
+        raise RestRefusal({"error_code": 2009, "error": "Job script not specified"})
     argv = ["--parsable", *_argv(job)]
     folder = str(job.get("current_working_directory") or "/")
     answer = await run_command(asked, "sbatch", argv, _environment(job), folder, script.encode())
@@ -79,7 +86,7 @@ def _check(job: dict[str, Any]) -> None:
         raise unread({"error": "environment must be set", "error_code": 2127})
 
 
-def decode(asked: Asked) -> dict[str, Any]:
+def decode(asked: RestRequest) -> dict[str, Any]:
     """The body, which must be an object."""
     try:
         body = msgspec.json.decode(asked.body or b"{}")
@@ -87,7 +94,7 @@ def decode(asked: Asked) -> dict[str, Any]:
         body = None
     if not isinstance(body, dict):
         entry = error_entry("the body is not a JSON object", 9000, "Invalid request")
-        raise Refusal(entry, 400)
+        raise RestRefusal(entry, 400)
     return body
 
 
@@ -129,16 +136,16 @@ def _environment(job: dict[str, Any]) -> dict[str, str]:
     return {name: value for name, mark, value in pairs if mark}
 
 
-def _refused(answer: Answer) -> Refusal:
+def _refused(answer: Answer) -> RestRefusal:
     lines = [line.removeprefix("sbatch: error: ") for line in answer.stderr.splitlines() if line]
     last = lines[-1] if lines else "unknown error"
     reason = last.removeprefix(_SUBMISSION)
     if reason == last:
         return unread({"error": " ".join(lines), "error_code": -1})
-    return Refusal({"error_code": _NUMBERS.get(reason, -1), "error": reason})
+    return RestRefusal({"error_code": _NUMBERS.get(reason, -1), "error": reason})
 
 
-async def update(asked: Asked) -> dict[str, Any]:
+async def update(asked: RestRequest) -> dict[str, Any]:
     """Other values for a job, as ``scontrol update`` sets them."""
     body = decode(asked)
     job = body.get("job") if isinstance(body.get("job"), dict) else body
@@ -150,11 +157,11 @@ async def update(asked: Asked) -> dict[str, Any]:
     answer = await run_command(asked, "scontrol", argv)
     if answer.code:
         reason = answer.stderr.strip().partition(" for job")[0]
-        raise Refusal(error_entry(answer.stderr.strip(), -1, reason, "slurm_update_job"))
+        raise RestRefusal(error_entry(answer.stderr.strip(), -1, reason, "slurm_update_job"))
     return {}
 
 
-async def cancel(asked: Asked) -> dict[str, Any]:
+async def cancel(asked: RestRequest) -> dict[str, Any]:
     """End a job, or send it a signal."""
     known = asked.name.partition("_")[0]
     cluster = asked.context.host.cluster
@@ -163,23 +170,23 @@ async def cancel(asked: Asked) -> dict[str, Any]:
     if not known.isdecimal() or len(known) > 18 or cluster.state_of(int(known)) is None:
         reason = "Invalid job id specified"
         description = f"unable to kill JobId={asked.name} with signal {number}: {reason}"
-        raise Refusal(error_entry(description, INVALID_JOB, reason, "slurm_kill_job"))
+        raise RestRefusal(error_entry(description, INVALID_JOB, reason, "slurm_kill_job"))
     argv = [*([f"--signal={signal}"] if signal else []), asked.name]
     answer = await run_command(asked, "scancel", argv)
     if answer.code:
-        raise Refusal(error_entry(answer.stderr.strip(), -1, source="slurm_kill_job"))
+        raise RestRefusal(error_entry(answer.stderr.strip(), -1, source="slurm_kill_job"))
     return {}
 
 
 async def run_command(
-    asked: Asked,
+    asked: RestRequest,
     program: str,
     argv: list[str],
     env: dict[str, str] | None = None,
     folder: str = "/",
     stdin: bytes = b"",
 ) -> Answer:
-    request = Request(
+    request = CallRequest(
         program=program,
         argv=tuple(argv),
         env=env or {},
@@ -187,4 +194,4 @@ async def run_command(
         actor=asked.actor,
         uid=await uid_of(asked.actor, {}),
     )
-    return await run(Call(request, Line(stdin), asked.context))
+    return await run(Call(request, CallerLine(stdin), asked.context))

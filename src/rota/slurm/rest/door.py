@@ -15,7 +15,7 @@ PREFIXES = ("/slurm/", "/slurmdb/")
 async def serve(
     context: Context, identify: Identify, scope: Scope, receive: Receive, send: Send
 ) -> None:
-    """Hand a request on to those who answer it."""
+    """Hand a request on to the part that answers it."""
     from rota.slurm.rest import rest
 
     await rest.serve(context, identify, scope, receive, send)

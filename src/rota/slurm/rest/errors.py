@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 INVALID_JOB = 2017
 
 
-class Asked(NamedTuple):
+class RestRequest(NamedTuple):
     """One request: ``name`` is the last word of a path that ends with one."""
 
     context: Context
@@ -30,7 +30,7 @@ def error_entry(
     return {**entry, "source": source} if source else entry
 
 
-class Refusal(Exception):
+class RestRefusal(Exception):
     """Ends a request with errors, and with what the document holds beside them."""
 
     def __init__(
@@ -42,10 +42,10 @@ class Refusal(Exception):
         self.more = more
 
 
-def unread(entry: dict[str, Any]) -> Refusal:
+def unread(entry: dict[str, Any]) -> RestRefusal:
     """A body that makes no sense; slurmrestd says so in two errors."""
-    return Refusal(entry, 400, {"error_code": 9001, "error": "Failure during parsing"})
+    return RestRefusal(entry, 400, {"error_code": 9001, "error": "Failure during parsing"})
 
 
-def unknown_key(name: str) -> Refusal:
+def unknown_key(name: str) -> RestRefusal:
     return unread({"description": f'Unknown key "{name}"', "source": "hsearch_r"})

@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, unquote
 from rota.api.auth import Unauthenticated, require
 from rota.api.door.front import read_body
 from rota.core.facts.errors import Forbidden, RotaError
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 from rota.slurm.call.people import knowing, users_of
 from rota.slurm.formats.documents import DB_PLUGIN, PLUGIN, meta
 from rota.slurm.formats.long_documents import long_text
@@ -22,7 +22,7 @@ from rota.slurm.rest import account_changes
 from rota.slurm.rest import accounting as rest_accounting
 from rota.slurm.rest import changes as rest_changes
 from rota.slurm.rest import reading as rest_reading
-from rota.slurm.rest.errors import Asked, Refusal, error_entry
+from rota.slurm.rest.errors import RestRefusal, RestRequest, error_entry
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rota.api.door.front import Identify
     from rota.core.facts.tenant import Actor
 
-    Way = Callable[[Asked], Awaitable[dict[str, Any]]]
+    Way = Callable[[RestRequest], Awaitable[dict[str, Any]]]
 
 log = logging.getLogger("rota.slurm")
 
@@ -51,6 +51,9 @@ WAYS: dict[tuple[str, str], tuple[str, Way]] = {
     ("GET", "slurm/node/*"): ("read", rest_reading.node),
     ("GET", "slurm/partitions"): ("read", rest_reading.partitions),
     ("GET", "slurm/partition/*"): ("read", rest_reading.partition),
+    ("GET", "slurm/reservations"): ("read", rest_reading.reservations),
+    ("GET", "slurm/reservation/*"): ("read", rest_reading.reservation),
+    ("GET", "slurm/licenses"): ("read", rest_reading.licenses),
     ("POST", "slurm/job/submit"): ("submit", rest_changes.submit),
     ("POST", "slurm/job/*"): ("change", rest_changes.update),
     ("DELETE", "slurm/job/*"): ("change", rest_changes.cancel),
@@ -98,7 +101,7 @@ async def serve(
     right, way, name = found
     body = await read_body(receive, BODY_MAX)
     query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
-    asked = Asked(context=context, actor=actor, name=name, query=query, body=body)
+    asked = RestRequest(context=context, actor=actor, name=name, query=query, body=body)
     status, document = await _answer(asked, right, way)
     text = await long_text({"meta": meta(plugin), **document})
     await _send(send, status, text, b"application/json")
@@ -127,18 +130,18 @@ def _find(method: str, path: str) -> tuple[str, Way, str] | None:
     return None if starred is None or not name else (*starred, name)
 
 
-async def _answer(asked: Asked, right: str, way: Way) -> tuple[int, dict[str, Any]]:
+async def _answer(asked: RestRequest, right: str, way: Way) -> tuple[int, dict[str, Any]]:
     """The document, whatever happens."""
     try:
         require(asked.actor, right)
         cluster = asked.context.host.cluster
         found = await knowing(lambda: way(asked), lambda: users_of(cluster))
         return 200, {"errors": [], **found}
-    except Refusal as refusal:
+    except RestRefusal as refusal:
         return refusal.status, {"errors": refusal.entries, **refusal.more}
     except Forbidden as error:
         return 500, {"errors": [error_entry(str(error), 2002, "Access/permission denied")]}
-    except Failed as failed:
+    except CommandFailed as failed:
         return 500, {"errors": [error_entry(failed.answer.stderr.strip(), -1)]}
     except RotaError as error:
         return 500, {"errors": [error_entry(str(error), -1)]}

@@ -54,7 +54,7 @@ class SiteUser(msgspec.Struct, frozen=True, kw_only=True):
     limits: dict[str, str] = {}
 
 
-class Site(msgspec.Struct, kw_only=True):
+class ImportedSite(msgspec.Struct, kw_only=True):
     """All that was read."""
 
     cluster: str = ""
@@ -67,9 +67,9 @@ class Site(msgspec.Struct, kw_only=True):
     strange: list[str] = []
 
 
-def read_site(conf: str, gres: str = "", dump: str = "") -> Site:
+def read_site(conf: str, gres: str = "", dump: str = "") -> ImportedSite:
     """The description of a site."""
-    site = Site()
+    site = ImportedSite()
     nodes, parts = dict[str, str](), dict[str, str]()
     for number, words in _lines(conf):
         pairs = _pairs(site, words, f"slurm.conf:{number}")
@@ -108,7 +108,7 @@ def _words(line: str) -> list[str]:
         return line.split()
 
 
-def _pairs(site: Site, words: list[str], place: str) -> dict[str, str]:
+def _pairs(site: ImportedSite, words: list[str], place: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for word in words:
         if not _PAIR.match(word):
@@ -119,7 +119,7 @@ def _pairs(site: Site, words: list[str], place: str) -> dict[str, str]:
     return found
 
 
-def _names(site: Site, text: str, place: str) -> tuple[str, ...]:
+def _names(site: ImportedSite, text: str, place: str) -> tuple[str, ...]:
     try:
         return hostlist.expand(text)
     except ValueError as error:
@@ -128,7 +128,7 @@ def _names(site: Site, text: str, place: str) -> tuple[str, ...]:
 
 
 def _take_nodes(
-    site: Site, pairs: dict[str, str], defaults: dict[str, str], place: str
+    site: ImportedSite, pairs: dict[str, str], defaults: dict[str, str], place: str
 ) -> dict[str, str]:
     """Add the nodes of a line; a line about ``DEFAULT`` gives what later ones begin with."""
     if pairs["nodename"].upper() == "DEFAULT":
@@ -152,7 +152,7 @@ def _take_nodes(
     return defaults
 
 
-def _node_names(site: Site, text: str, place: str) -> list[str]:
+def _node_names(site: ImportedSite, text: str, place: str) -> list[str]:
     """Names that can be names of files, too."""
     names = _names(site, text, place)
     odd = [name for name in names if not _NODE.fullmatch(name)]
@@ -175,7 +175,7 @@ def _whole(text: str) -> int:
 
 
 def _take_partition(
-    site: Site, pairs: dict[str, str], defaults: dict[str, str], place: str
+    site: ImportedSite, pairs: dict[str, str], defaults: dict[str, str], place: str
 ) -> dict[str, str]:
     if pairs["partitionname"].upper() == "DEFAULT":
         return defaults | {key: value for key, value in pairs.items() if key != "partitionname"}
@@ -195,7 +195,7 @@ def _take_partition(
     return defaults
 
 
-def _take_gres(site: Site, text: str) -> None:
+def _take_gres(site: ImportedSite, text: str) -> None:
     """Devices that gres.conf counts, for nodes whose own line does not."""
     counts: dict[str, tuple[int, str]] = {}
     for number, words in _lines(text):
@@ -217,7 +217,7 @@ def _take_gres(site: Site, text: str) -> None:
     ]
 
 
-def _take_dump(site: Site, text: str) -> None:
+def _take_dump(site: ImportedSite, text: str) -> None:
     parent = ""
     for number, line in enumerate(text.splitlines(), 1):
         plain = line.strip()

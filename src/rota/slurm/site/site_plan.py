@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from rota.slurm.words.amounts import size_text
 
 if TYPE_CHECKING:
-    from rota.slurm.site.site_import import Site, SiteNode, SitePartition
+    from rota.slurm.site.site_import import ImportedSite, SiteNode, SitePartition
 
 _HEAD = "# Made from a slurm.conf by `rota slurm import`.\n"
 #: Tier 1 is the default priority of a queue; each further tier counts so much more.
 TIER_STEP = 10
 
 
-def files_of(site: Site) -> dict[str, str]:
+def files_of(site: ImportedSite) -> dict[str, str]:
     """Name of a file -> its text."""
     found = {"rota.toml": _settings(site), "setup.sh": _script(site)}
     found |= {f"nodes/{node.name}.toml": _node(node) for node in site.nodes}
     return found
 
 
-def _settings(site: Site) -> str:
+def _settings(site: ImportedSite) -> str:
     """What holds for the controller."""
     values = site.settings
     weighed = values.get("prioritytype", "").endswith("multifactor")
@@ -75,7 +75,7 @@ def _quoted(text: str) -> str:
     return f'"{plain}"'
 
 
-def _script(site: Site) -> str:
+def _script(site: ImportedSite) -> str:
     """Commands that make queues, projects and quotas on a running Rota."""
     lines = ["#!/bin/sh", _HEAD.rstrip(), "set -e", ""]
     lines += [_queue(part) for part in site.partitions if part.name != "default"]
@@ -133,7 +133,7 @@ def _amounts(text: str) -> dict[str, str]:
     return {kind: amount for kind, mark, amount in pairs if mark and amount[:1].isdecimal()}
 
 
-def notes_of(site: Site) -> list[str]:
+def notes_of(site: ImportedSite) -> list[str]:
     """What the new site does not do as the old one did."""
     notes = list(site.strange)
     every = {node.name for node in site.nodes}

@@ -80,7 +80,7 @@ class Warnings:
         self._looked = False
 
     def hear(self, records: Sequence[Recorded]) -> None:
-        """What was committed; the first time also whoever ran before the controller started."""
+        """What was committed; the first time also jobs that ran before the controller started."""
         jobs = self._context.host.cluster.jobs
         if not self._looked:
             self._looked = True

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.rpc.visits import StartBeside
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.orders.detail import LABEL, detail_of
 from rota.slurm.relay.programs import step_script
@@ -18,14 +18,14 @@ from rota.slurm.steps.steps import steps_of
 if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
-    from rota.slurm.steps.step_plan import Plan
+    from rota.slurm.steps.step_plan import StepPlan
 
-#: How long a step waits for those who start its tasks elsewhere.
+#: How long a step waits for the starters of its tasks elsewhere.
 ARRIVAL_S = 10.0
 _PYTHON = ("python3", "-ISE", "-c")
 
 
-async def require_staff(call: Call, job: Job, plan: Plan, home: int) -> None:
+async def require_staff(call: Call, job: Job, plan: StepPlan, home: int) -> None:
     """Wait until all are there who start tasks of a step; ``Failed`` when somebody is not."""
     steps = steps_of(call.context)
     wanted = {member.task: member.node for member in plan.members if member.task != home}
@@ -40,7 +40,7 @@ async def require_staff(call: Call, job: Job, plan: Plan, home: int) -> None:
     known = steps.stand_ins.get(job.id, {})
     absent = [task for task in wanted if task not in known]
     steps.summoned.difference_update((job.id, task) for task in absent)
-    raise Failed(
+    raise CommandFailed(
         f"srun: error: Unable to create step for job {job.id}: "
         f"Unable to contact slurmd on {wanted[absent[0]] if absent else ''}\n",
         1,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.controller.commands.commands import BeginStep, EndStep
 from rota.core.changes.events import StepEnded, StepStarted
 from rota.core.facts.errors import Conflict, NotFound, Unavailable
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 from rota.slurm.steps.steps import Step
 
 if TYPE_CHECKING:
@@ -18,14 +18,14 @@ if TYPE_CHECKING:
     from rota.core.changes.events import Recorded
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
-    from rota.slurm.steps.step_plan import Plan
+    from rota.slurm.steps.step_plan import StepPlan
     from rota.slurm.steps.steps import Steps
     from rota.store.api import Store
 
 EVENTS_PER_READ = 1000
 
 
-async def begun(call: Call, plan: Plan) -> Plan:
+async def begun(call: Call, plan: StepPlan) -> StepPlan:
     """The plan with its number, which nobody else gets: not after a restart either."""
     begin = BeginStep(
         actor=call.actor,
@@ -40,7 +40,7 @@ async def begun(call: Call, plan: Plan) -> Plan:
     except (Conflict, NotFound):
         over = "Job/step already completing or completed"
         text = f"srun: error: Unable to create step for job {plan.job.id}: {over}\n"
-        raise Failed(text, 1) from None
+        raise CommandFailed(text, 1) from None
     return plan._replace(step=number)
 
 

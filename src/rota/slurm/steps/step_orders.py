@@ -1,4 +1,4 @@
-"""What those who start the tasks of a step are told: what to run, and where its streams go."""
+"""What the starters of a step's tasks are told: what to run, and where its streams go."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 from rota.slurm.steps.step_plan import file_name, task_environment
 
 if TYPE_CHECKING:
-    from rota.slurm.orders.orders import Order
-    from rota.slurm.steps.step_plan import Member, Place, Plan
+    from rota.slurm.orders.orders import JobOrder
+    from rota.slurm.steps.step_plan import StepMember, StepPlace, StepPlan
 
 
 class Streams:
     """The orders of one step. ``home`` is the member as which srun itself runs; -1: none."""
 
-    def __init__(self, plan: Plan, home: int, cwd: str) -> None:
+    def __init__(self, plan: StepPlan, home: int, cwd: str) -> None:
         self._plan = plan
         self._home = home
         self._cwd = cwd
@@ -22,8 +22,8 @@ class Streams:
         self._shared: set[str] = set()
         self._shared = {path for path, tasks in self._writers().items() if len(tasks) > 1}
 
-    def spawn_order(self, member: Member, env: dict[str, str] | None) -> dict[str, Any]:
-        """For one member; without an environment the tasks have that of whoever starts them."""
+    def spawn_order(self, member: StepMember, env: dict[str, str] | None) -> dict[str, Any]:
+        """For one member; without an environment the tasks have that of their starter."""
         places = self._plan.on(member)
         order = self._order(places[0])
         return {
@@ -77,16 +77,16 @@ class Streams:
             return True
         return any(self._of(place)["stdin"] == "pipe" for place in self._plan.places)
 
-    def _order(self, place: Place) -> Order:
+    def _order(self, place: StepPlace) -> JobOrder:
         return self._plan.parts[place.part].order
 
-    def _folder(self, order: Order) -> str:
+    def _folder(self, order: JobOrder) -> str:
         asked = order.text("chdir")
         if not asked:
             return self._cwd
         return asked if asked.startswith("/") else f"{self._cwd.rstrip('/')}/{asked}"
 
-    def _of(self, place: Place) -> dict[str, str]:
+    def _of(self, place: StepPlace) -> dict[str, str]:
         """Where the three streams of a task go: ``inherit``, ``pipe``, a path, or nowhere."""
         label = self._plan.parts[0].order.has("label")
         here = place.member.task == self._home and not label
@@ -99,7 +99,7 @@ class Streams:
             "stderr": "pipe" if stderr in self._shared else stderr,
         }
 
-    def _files(self, place: Place, usual: str = "pipe") -> tuple[str, str]:
+    def _files(self, place: StepPlace, usual: str = "pipe") -> tuple[str, str]:
         """Where both outputs of a task go; errors go with the rest unless a file is named."""
         order = self._order(place)
         stdout = self._output(order.text("output"), place, usual)
@@ -108,7 +108,7 @@ class Streams:
             stderr = stdout
         return stdout, stderr
 
-    def _output(self, pattern: str, place: Place, usual: str) -> str:
+    def _output(self, pattern: str, place: StepPlace, usual: str) -> str:
         if pattern in ("", "all"):
             return usual
         if pattern == "none":
@@ -117,7 +117,7 @@ class Streams:
             return usual if int(pattern) == place.rank else ""
         return file_name(pattern, self._plan, place, self._folder(self._order(place)))
 
-    def _input(self, place: Place, alone: bool) -> str:
+    def _input(self, place: StepPlace, alone: bool) -> str:
         order = self._order(place)
         pattern = order.text("input")
         if pattern == "none":

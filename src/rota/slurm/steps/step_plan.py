@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.controller.launches.world import per_node
 from rota.hostlist import compress, expand
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 from rota.slurm.words.patterns import fill
 
 if TYPE_CHECKING:
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
     from rota.core.facts.node import Allocation
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
 
 
-class Member(NamedTuple):
+class StepMember(NamedTuple):
     """What a job holds on one node: the share of one of its members."""
 
     task: int
@@ -29,23 +29,23 @@ class Member(NamedTuple):
     devices: tuple[str, ...] = ()
 
 
-class Place(NamedTuple):
+class StepPlace(NamedTuple):
     """Where one task runs, and what it runs."""
 
     rank: int
-    member: Member
+    member: StepMember
     node_rank: int
     local_rank: int
     #: Which part of the command line it belongs to.
     part: int
 
 
-class Part(NamedTuple):
+class StepPart(NamedTuple):
     """One command of a step; of a heterogeneous one there are several."""
 
-    order: Order
+    order: JobOrder
     argv: list[str]
-    members: list[Member]
+    members: list[StepMember]
     #: With ``--multi-prog``: what each task runs, by its rank.
     programs: Mapping[int, list[str]] = {}
 
@@ -53,15 +53,15 @@ class Part(NamedTuple):
         return self.programs[rank] if self.order.has("multi-prog") else self.argv
 
 
-class Plan(NamedTuple):
+class StepPlan(NamedTuple):
     """A step, before it begins."""
 
     job: Job
     #: Its number, which it gets when it is about to begin.
     step: int
-    parts: tuple[Part, ...]
+    parts: tuple[StepPart, ...]
     nodes: tuple[str, ...]
-    places: tuple[Place, ...]
+    places: tuple[StepPlace, ...]
     cpus: int
 
     @property
@@ -71,11 +71,11 @@ class Plan(NamedTuple):
         return first.order.text("job-name") or first.argv[0].rpartition("/")[2]
 
     @property
-    def members(self) -> list[Member]:
+    def members(self) -> list[StepMember]:
         """Everybody who starts tasks of it."""
         return list(dict.fromkeys(place.member for place in self.places))
 
-    def on(self, member: Member) -> list[Place]:
+    def on(self, member: StepMember) -> list[StepPlace]:
         return [place for place in self.places if place.member == member]
 
     @property
@@ -86,7 +86,7 @@ class Plan(NamedTuple):
         return per_node(counts.values())
 
 
-def members_of(cluster: Cluster, job: Job, group: int | None = None) -> list[Member]:
+def members_of(cluster: Cluster, job: Job, group: int | None = None) -> list[StepMember]:
     """Who holds what, in the order of the job's tasks; of one group of a heterogeneous job."""
     found, first = [], 0
     for number, role in enumerate(job.spec.roles):
@@ -96,21 +96,21 @@ def members_of(cluster: Cluster, job: Job, group: int | None = None) -> list[Mem
                 if (attempt := task.current) is not None and attempt.live:
                     held = attempt.allocation
                     devices = cluster.nodes[held.node].spec.seen_by_holder(held.devices)
-                    found.append(Member(task.index, held.node, held, devices))
+                    found.append(StepMember(task.index, held.node, held, devices))
         first = last
     return found
 
 
-def cpus_held(member: Member) -> int:
+def cpus_held(member: StepMember) -> int:
     return max(1, member.held.cpu_milli // 1000)
 
 
-def plan_step(job: Job, parts: list[Part], taken: Mapping[int, int]) -> Plan:
+def plan_step(job: Job, parts: list[StepPart], taken: Mapping[int, int]) -> StepPlan:
     """Spread the tasks of each part over its members; ranks are counted through.
 
     ``taken`` says how many CPUs of each member other steps hold: the others come first.
     """
-    places: list[Place] = []
+    places: list[StepPlace] = []
     cpus = 0
     ranks: dict[str, int] = {}
     local: dict[str, int] = {}
@@ -123,12 +123,12 @@ def plan_step(job: Job, parts: list[Part], taken: Mapping[int, int]) -> Plan:
             local_rank = local.get(member.node, 0)
             local[member.node] = local_rank + 1
             node_rank = ranks[member.node]
-            places.append(Place(len(places), member, node_rank, local_rank, number))
+            places.append(StepPlace(len(places), member, node_rank, local_rank, number))
         _check_programs(part, places)
-    return Plan(job, 0, tuple(parts), tuple(ranks), tuple(places), cpus)
+    return StepPlan(job, 0, tuple(parts), tuple(ranks), tuple(places), cpus)
 
 
-def _dealt(members: list[Member], ntasks: int, how: str) -> Iterator[Member]:
+def _dealt(members: list[StepMember], ntasks: int, how: str) -> Iterator[StepMember]:
     """The member of each task: in blocks, or with ``cyclic`` one after the other."""
     if how == "cyclic":
         yield from (members[rank % len(members)] for rank in range(ntasks))
@@ -138,14 +138,14 @@ def _dealt(members: list[Member], ntasks: int, how: str) -> Iterator[Member]:
         yield from repeat(member, even + (place < more))
 
 
-def _check_programs(part: Part, places: list[Place]) -> None:
+def _check_programs(part: StepPart, places: list[StepPlace]) -> None:
     for place in places if part.order.has("multi-prog") else ():
         if place.rank not in part.programs:
             text = f"{part.argv[0]}: no program for task {place.rank}"
-            raise Failed(f"srun: error: {text}\n", 1)
+            raise CommandFailed(f"srun: error: {text}\n", 1)
 
 
-def _spread(job: Job, part: Part, taken: Mapping[int, int]) -> tuple[list[Member], int]:
+def _spread(job: Job, part: StepPart, taken: Mapping[int, int]) -> tuple[list[StepMember], int]:
     """The members that a part uses, and how many tasks it has; ``Failed`` when they do not fit."""
     order = part.order
     needed = order.cpus_per_task or 1
@@ -162,7 +162,7 @@ def _spread(job: Job, part: Part, taken: Mapping[int, int]) -> tuple[list[Member
     return members, ntasks
 
 
-def _chosen(job: Job, order: Order, members: list[Member]) -> list[Member]:
+def _chosen(job: Job, order: JobOrder, members: list[StepMember]) -> list[StepMember]:
     named = order.text("nodelist")
     if order.nodes_min > len(members) or not members:
         raise _refused(job, "Requested node configuration is not available")
@@ -179,11 +179,11 @@ def _chosen(job: Job, order: Order, members: list[Member]) -> list[Member]:
     return [member for member in members if member.node in wanted]
 
 
-def _refused(job: Job, reason: str) -> Failed:
-    return Failed(f"srun: error: Unable to create step for job {job.id}: {reason}\n", 1)
+def _refused(job: Job, reason: str) -> CommandFailed:
+    return CommandFailed(f"srun: error: Unable to create step for job {job.id}: {reason}\n", 1)
 
 
-def task_environment(plan: Plan, place: Place) -> dict[str, str | None]:
+def task_environment(plan: StepPlan, place: StepPlace) -> dict[str, str | None]:
     """What is different for each task; None takes a variable away."""
     order = plan.parts[place.part].order
     nodes = compress(plan.nodes)
@@ -218,7 +218,7 @@ def task_environment(plan: Plan, place: Place) -> dict[str, str | None]:
     return found
 
 
-def _devices(order: Order, place: Place) -> dict[str, str | None]:
+def _devices(order: JobOrder, place: StepPlace) -> dict[str, str | None]:
     """With ``--gpus-per-task`` each task sees its own."""
     devices = place.member.held.devices
     if not devices:
@@ -233,7 +233,7 @@ def _devices(order: Order, place: Place) -> dict[str, str | None]:
     return {**dict.fromkeys(names, mine), "SLURM_STEP_GPUS": listed}
 
 
-def file_name(pattern: str, plan: Plan, place: Place, folder: str) -> str:
+def file_name(pattern: str, plan: StepPlan, place: StepPlace, folder: str) -> str:
     """Where a task's stream goes, as an absolute path."""
     job = plan.job
     values = {

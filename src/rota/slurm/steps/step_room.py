@@ -13,7 +13,7 @@ import msgspec
 
 from rota.core.facts.states import JobState
 from rota.slurm.call import wire
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.steps.step_plan import cpus_held, plan_step
 from rota.slurm.steps.steps import steps_of, stream_of
@@ -21,8 +21,8 @@ from rota.slurm.steps.steps import steps_of, stream_of
 if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
-    from rota.slurm.steps.step_plan import Part, Plan
-    from rota.slurm.steps.steps import Claim
+    from rota.slurm.steps.step_plan import StepPart, StepPlan
+    from rota.slurm.steps.steps import StepClaim
 
 #: How often one who waits looks whether the job is still there.
 LOOK_S = 0.25
@@ -33,7 +33,7 @@ _SHARING = ("overlap", "oversubscribe")
 _GIVE_UP = frozenset({signals.SIGINT, signals.SIGTERM, signals.SIGHUP, signals.SIGQUIT})
 
 
-async def find_room(call: Call, job: Job, parts: list[Part]) -> tuple[Plan, Claim]:
+async def find_room(call: Call, job: Job, parts: list[StepPart]) -> tuple[StepPlan, StepClaim]:
     """Where the tasks go and what they hold there, which the caller gives back."""
     steps = steps_of(call.context)
     order = parts[0].order
@@ -56,7 +56,7 @@ async def find_room(call: Call, job: Job, parts: list[Part]) -> tuple[Plan, Clai
         await _until_freed(call, job)
 
 
-def needs_of(plan: Plan) -> dict[int, tuple[int, int]]:
+def needs_of(plan: StepPlan) -> dict[int, tuple[int, int]]:
     """By member: how many CPUs a step takes of it, and how many it has."""
     needs: dict[int, tuple[int, int]] = {}
     for place in plan.places:
@@ -98,10 +98,10 @@ async def _leaves(call: Call) -> int:
     return int(signals.SIGKILL)
 
 
-async def _say(call: Call, parts: list[Part], text: str) -> None:
+async def _say(call: Call, parts: list[StepPart], text: str) -> None:
     if not parts[0].order.has("quiet"):
         await call.line.show(stderr=f"srun: {text}\n")
 
 
-def _refused(job: Job, reason: str) -> Failed:
-    return Failed(f"srun: error: Unable to create step for job {job.id}: {reason}\n", 1)
+def _refused(job: Job, reason: str) -> CommandFailed:
+    return CommandFailed(f"srun: error: Unable to create step for job {job.id}: {reason}\n", 1)

@@ -1,4 +1,4 @@
-"""A step that runs: orders to those who start its tasks, their ends, and what srun says of them."""
+"""A step that runs: orders to the starters of its tasks, their ends, and what srun says of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from rota.slurm.steps.steps import Step, steps_of, stream_of
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Call
-    from rota.slurm.steps.step_plan import Plan
+    from rota.slurm.steps.step_plan import StepPlan
     from rota.slurm.steps.steps import StandIn
 
 _OUTPUT = b"O"
@@ -38,7 +38,7 @@ class RunningStep:
     #: Whether it is one that people see.
     listed = True
 
-    def __init__(self, call: Call, plan: Plan, home: int) -> None:
+    def __init__(self, call: Call, plan: StepPlan, home: int) -> None:
         self._call = call
         self._plan = plan
         #: What concerns the step as a whole stands in front of its first command.
@@ -142,7 +142,7 @@ class RunningStep:
             await self._ran.wait()
 
     def _environment(self, here: bool) -> dict[str, str] | None:
-        """What the tasks are given of the caller's; None: whoever starts them has it already."""
+        """What the tasks are given of the caller's; None: their starter has it already."""
         if self._order.has("export"):
             call = self._call
             return exported(call.request, self._order.text("export"), call.actor.user)
@@ -318,7 +318,7 @@ class RunningStep:
         return Answer("", text, code)
 
 
-#: Signals of somebody who wants an end; tasks that die of others die of their own fault.
+#: Signals that ask for an end; tasks that die of others die of their own fault.
 _ENDING = frozenset({signals.SIGTERM, signals.SIGKILL})
 
 

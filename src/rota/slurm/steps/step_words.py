@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from rota.hostlist import compress
 
 if TYPE_CHECKING:
-    from rota.slurm.steps.step_plan import Plan
+    from rota.slurm.steps.step_plan import StepPlan
 
 _RULE = f"{'-' * 20} {'-' * 20}"
 
 
-def before(plan: Plan) -> str:
+def before(plan: StepPlan) -> str:
     """Its options, and where its tasks go."""
     order = plan.parts[0].order
     named = [f"{key:<20}: {value or 'set'}" for key, value in sorted(order.options.items())]
@@ -29,7 +29,7 @@ def before(plan: Plan) -> str:
     return "".join(f"srun: {line}\n" for line in lines)
 
 
-def ended(plan: Plan, rank: int, status: int) -> str:
+def ended(plan: StepPlan, rank: int, status: int) -> str:
     """How one of its tasks ended."""
     name = f"{plan.job.id}.{plan.step}"
     lead = "srun: launch/slurm: _task_finish:"

@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from rota.slurm.call.command import Failed
+from rota.slurm.call.command import CommandFailed
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -24,7 +24,7 @@ JOBS_KEPT = 10_000
 
 
 class Step(msgspec.Struct, kw_only=True):
-    """One call of ``srun``: in words of Slurm, for whoever shows it."""
+    """One call of ``srun``: in words of Slurm, for the commands that show it."""
 
     job: int
     id: int
@@ -82,7 +82,7 @@ class StandIn:
             self.dismissed.set_result(code)
 
 
-class Claim:
+class StepClaim:
     """The CPUs that one step holds: by member of its job."""
 
     def __init__(self, job: int, cpus: dict[int, int]) -> None:
@@ -104,7 +104,7 @@ class Steps:
         #: Jobs that a command holds which is connected to this server.
         self.held: set[int] = set()
         self._changed = asyncio.Condition()
-        self._claims: dict[int, list[Claim]] = {}
+        self._claims: dict[int, list[StepClaim]] = {}
         #: Members of jobs that somebody was sent to, because nobody of ours was there.
         self.summoned: set[tuple[int, int]] = set()
         #: Set when the next step gives its CPUs back.
@@ -145,12 +145,12 @@ class Steps:
                 found[member] = found.get(member, 0) + cpus
         return found
 
-    def claim(self, job: int, cpus: dict[int, int]) -> Claim:
-        claim = Claim(job, cpus)
+    def claim(self, job: int, cpus: dict[int, int]) -> StepClaim:
+        claim = StepClaim(job, cpus)
         self._claims.setdefault(job, []).append(claim)
         return claim
 
-    def release(self, claim: Claim) -> None:
+    def release(self, claim: StepClaim) -> None:
         """Its CPUs are free; everybody who waits looks again."""
         held = self._claims[claim.job]
         held.remove(claim)
@@ -166,7 +166,7 @@ class Steps:
             self._changed.notify_all()
 
     def _send_home(self, job: int) -> None:
-        """Whoever was sent to a job for the sake of a step is not needed after the last one."""
+        """A starter that was sent to a job for a step is not needed after the last one."""
         for place in [place for place in self.summoned if place[0] == job]:
             self.summoned.discard(place)
             stand_in = self._drop(job, place[1])
@@ -203,11 +203,13 @@ class Steps:
 
 
 def stream_of(call: Call) -> Stream:
-    """The line to somebody who can start tasks; ``Failed`` for those who only sent words."""
+    """The line to a starter of tasks; ``Failed`` for a caller that only sent words."""
     stream = call.line.stream
     if stream is None:
         program = call.request.program
-        raise Failed(f"{program}: error: tasks are started by the command {program} only\n", 1)
+        raise CommandFailed(
+            f"{program}: error: tasks are started by the command {program} only\n", 1
+        )
     return stream
 
 

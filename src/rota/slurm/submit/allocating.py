@@ -9,19 +9,19 @@ import msgspec
 
 from rota.controller.commands.commands import Cancel
 from rota.core.facts.states import FINAL, JobState
-from rota.slurm.call.command import Answer, Failed
+from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.waiting import unless_stopping, until_running
 from rota.slurm.orders.detail import Detail
 from rota.slurm.relay.programs import step_script
 from rota.slurm.steps.steps import steps_of, stream_of
 from rota.slurm.submit.groups import prepare_groups
-from rota.slurm.submit.submitting import Refused, Work, prepare, submit
+from rota.slurm.submit.submitting import BatchWork, NotTaken, prepare, submit
 from rota.slurm.submit.trying import tried
 
 if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
 
 #: A stand-in that has not called by then will not come.
 ARRIVAL_S = 60.0
@@ -33,7 +33,7 @@ _LEADS = {
 }
 
 
-async def allocate(call: Call, orders: list[Order], command: str) -> Job:
+async def allocate(call: Call, orders: list[JobOrder], command: str) -> Job:
     """A running job, somebody of ours on each of its nodes; ``Failed`` when it cannot be had.
 
     Of several orders each is a group of a heterogeneous job, the first one speaks for the whole.
@@ -42,7 +42,9 @@ async def allocate(call: Call, orders: list[Order], command: str) -> Job:
     called = call.request.program
     stream_of(call)
     lead = _LEADS[called]
-    work = Work(step_script(), ["stand-in"], order.text("job-name") or command or "interactive")
+    work = BatchWork(
+        step_script(), ["stand-in"], order.text("job-name") or command or "interactive"
+    )
     # What the tasks print goes to the caller, and nobody waits for a second try.
     silent = {"output": "/dev/null", "error": "/dev/null", "no-requeue": ""}
     # The folder of the tasks is the step's affair: where it is missing they begin in /tmp.
@@ -58,9 +60,9 @@ async def allocate(call: Call, orders: list[Order], command: str) -> Job:
             )
         )
         (job_id,) = await submit(call, [made])
-    except Refused as refused:
+    except NotTaken as refused:
         before = "".join(f"{called}: error: {line}\n" for line in refused.before)
-        raise Failed(f"{before}{lead}{refused.reason}\n", 1) from None
+        raise CommandFailed(f"{before}{lead}{refused.reason}\n", 1) from None
     steps_of(call.context).held.add(job_id)
     try:
         return await _wait(call, order, job_id)
@@ -69,16 +71,16 @@ async def allocate(call: Call, orders: list[Order], command: str) -> Job:
         raise
 
 
-async def tried_alone(call: Call, order: Order) -> Answer:
+async def tried_alone(call: Call, order: JobOrder) -> Answer:
     """``srun --test-only``: when its job would start."""
-    work = Work(step_script(), ["stand-in"], order.text("job-name") or "srun")
+    work = BatchWork(step_script(), ["stand-in"], order.text("job-name") or "srun")
     try:
         return tried(call, prepare(call, order, work, Detail(interactive="srun"))[0])
-    except Refused as refused:
+    except NotTaken as refused:
         return Answer("", f"srun: error: allocation failure: {refused.reason}\n", 1)
 
 
-async def _wait(call: Call, order: Order, job_id: int) -> Job:
+async def _wait(call: Call, order: JobOrder, job_id: int) -> Job:
     called, context = call.request.program, call.context
     state = await until_running(context, job_id, 0.05)
     if state is JobState.QUEUED and called == "salloc":
@@ -90,10 +92,10 @@ async def _wait(call: Call, order: Order, job_id: int) -> Job:
     state = await _until_running_or_gone(call, order, job_id)
     if state is None or state in FINAL or state is not JobState.RUNNING:
         if order.has("immediate") and state not in FINAL:
-            raise Failed(f"{_LEADS[called]}Requested nodes are busy\n", 1)
+            raise CommandFailed(f"{_LEADS[called]}Requested nodes are busy\n", 1)
         before = f"{called}: Job has been cancelled\n"
         over = "Job/step already completing or completed"
-        raise Failed(f"{before}{_LEADS[called]}{over}\n", 1)
+        raise CommandFailed(f"{before}{_LEADS[called]}{over}\n", 1)
     if waited and not order.has("quiet"):
         text = f"{called}: job {job_id} has been allocated resources\n"
         await call.line.show(stderr=text)
@@ -101,11 +103,11 @@ async def _wait(call: Call, order: Order, job_id: int) -> Job:
     members = set(range(len(job.tasks)))
     arrived = steps_of(context).arrived(job_id, members, ARRIVAL_S)
     if not await unless_stopping(context, arrived):
-        raise Failed(f"{called}: error: nodes of job {job_id} did not answer\n", 1)
+        raise CommandFailed(f"{called}: error: nodes of job {job_id} did not answer\n", 1)
     return job
 
 
-async def _until_running_or_gone(call: Call, order: Order, job_id: int) -> JobState | None:
+async def _until_running_or_gone(call: Call, order: JobOrder, job_id: int) -> JobState | None:
     """The caller may give up while it waits."""
     patience_s = FOR_EVER_S
     if order.has("immediate"):
@@ -119,7 +121,7 @@ async def _until_running_or_gone(call: Call, order: Order, job_id: int) -> JobSt
         leaving.cancel()
         return waiting.result()
     waiting.cancel()
-    raise Failed("", 1)
+    raise CommandFailed("", 1)
 
 
 async def cancel(call: Call, job_id: int) -> None:

@@ -12,21 +12,23 @@ from rota.core.facts.job import Role
 from rota.slurm.orders.detail import LABEL, label_of
 from rota.slurm.orders.shapes import share_of
 from rota.slurm.orders.surroundings import WITHOUT_GANG
-from rota.slurm.submit.submitting import Refused, prepare
+from rota.slurm.submit.submitting import NotTaken, prepare
 
 if TYPE_CHECKING:
     from rota.controller.commands.commands import Submission
     from rota.slurm.call.command import Call
     from rota.slurm.orders.detail import Detail
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
     from rota.slurm.orders.shapes import Share
-    from rota.slurm.submit.submitting import Work
+    from rota.slurm.submit.submitting import BatchWork
 
 
-def prepare_groups(call: Call, orders: list[Order], work: Work, extra: Detail) -> Submission:
+def prepare_groups(
+    call: Call, orders: list[JobOrder], work: BatchWork, extra: Detail
+) -> Submission:
     """What concerns the job as a whole is the first group's: its queue, its limit, its files."""
     if any(order.has("array") for order in orders):
-        raise Refused("Invalid job array specification")
+        raise NotTaken("Invalid job array specification")
     made, share, detail = prepare(call, orders[0], work, extra)
     nodes = list(call.context.host.cluster.nodes.values())
     shares = [share, *(share_of(order, nodes) for order in orders[1:])]
@@ -51,7 +53,7 @@ def prepare_groups(call: Call, orders: list[Order], work: Work, extra: Detail) -
     return msgspec.structs.replace(made, spec=spec)
 
 
-def _names(orders: list[Order], first: str) -> tuple[str, ...]:
+def _names(orders: list[JobOrder], first: str) -> tuple[str, ...]:
     """A group that names itself has that name, and so have those behind it."""
     names = [first]
     for order in orders[1:]:
@@ -59,7 +61,7 @@ def _names(orders: list[Order], first: str) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _role(number: int, order: Order, share: Share) -> Role:
+def _role(number: int, order: JobOrder, share: Share) -> Role:
     asked = Resources(
         cpus=share.cpus,
         memory_mb=share.memory_mib,

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.states import FINAL
-from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words
 from rota.slurm.call.waiting import exit_code, until_over
@@ -15,11 +15,11 @@ from rota.slurm.orders.caller_files import with_nodes
 from rota.slurm.orders.detail import Detail
 from rota.slurm.orders.export_file import with_file
 from rota.slurm.orders.options import SHEETS, from_environment
-from rota.slurm.orders.orders import Order, read_order
+from rota.slurm.orders.orders import JobOrder, read_order
 from rota.slurm.orders.surroundings import left_out
 from rota.slurm.relay.programs import step_script
 from rota.slurm.submit.groups import prepare_groups
-from rota.slurm.submit.submitting import Refused, Work, folder, prepare, submit
+from rota.slurm.submit.submitting import BatchWork, NotTaken, folder, prepare, submit
 from rota.slurm.submit.trying import tried
 
 if TYPE_CHECKING:
@@ -32,10 +32,10 @@ PROGRAM = "sbatch"
 SHEET = SHEETS[PROGRAM]
 
 
-class Batch(NamedTuple):
+class BatchOrder(NamedTuple):
     """A script that was read: its first order, and the job that it would be."""
 
-    order: Order
+    order: JobOrder
     submission: Submission
 
 
@@ -48,12 +48,12 @@ async def sbatch(call: Call) -> Answer:
         if batch.order.has("test-only"):
             return tried(call, batch.submission)
         ids = await submit(call, [batch.submission])
-    except Refused as refused:
+    except NotTaken as refused:
         return _refusal(refused, test_only=batch.order.has("test-only"))
     return await _told(call, batch.order, ids[0])
 
 
-async def read_batch(call: Call) -> Batch | Answer:
+async def read_batch(call: Call) -> BatchOrder | Answer:
     """What a command line and its script ask for; an answer where that is all there is to it."""
     command_lines = _parts(call.request.argv)
     if (shown := _shown(command_lines[0].options)) is not None:
@@ -69,9 +69,9 @@ async def read_batch(call: Call) -> Batch | Answer:
         made = await call.context.host.parents.at_hand(
             lambda: _prepared(call, orders, script, args, command)
         )
-    except Refused as refused:
+    except NotTaken as refused:
         return _refusal(refused, test_only="test-only" in given)
-    return Batch(orders[0], made)
+    return BatchOrder(orders[0], made)
 
 
 def _parts(argv: Sequence[str]) -> list[Parsed]:
@@ -92,7 +92,9 @@ def _parse(words: Sequence[str]) -> Parsed:
 
 def _shown(options: list[tuple[str, str]]) -> Answer | None:
     """Options that print something and do nothing else."""
-    for key, _ in options:
+    for key, value in options:
+        if (key, value) == ("gres", "help"):
+            return Answer("Valid gres options are:\ngpu[[:type]:count]\n")
         if key == "version":
             return Answer(VERSION_LINE)
         if key == "help":
@@ -108,7 +110,9 @@ async def _script(
     """The script, its arguments, and the path by which it is known."""
     if "wrap" in given:
         if rest:
-            raise Failed("sbatch: error: Script arguments not permitted with --wrap option\n", 1)
+            raise CommandFailed(
+                "sbatch: error: Script arguments not permitted with --wrap option\n", 1
+            )
         text = "#!/bin/sh\n# This script was created by sbatch --wrap.\n\n" + given["wrap"] + "\n"
         return text.encode(), [], ""
     if not rest:
@@ -118,12 +122,12 @@ async def _script(
     if isinstance(body, int):
         name = rest[0]
         why = "" if body in (2, 13) else f": {os.strerror(body)}"
-        raise Failed(f"sbatch: error: Unable to open file {name}{why}\n", 1)
+        raise CommandFailed(f"sbatch: error: Unable to open file {name}{why}\n", 1)
     check_script(body)
     return body, rest[1:], rest[0] if rest else ""
 
 
-def _orders(call: Call, lines: list[Parsed], script: bytes, name: str) -> list[Order]:
+def _orders(call: Call, lines: list[Parsed], script: bytes, name: str) -> list[JobOrder]:
     """One order for each part: script first, then the environment, then what was typed."""
     written = directives(script, name)
     variables = from_environment(PROGRAM, call.env)
@@ -134,7 +138,7 @@ def _orders(call: Call, lines: list[Parsed], script: bytes, name: str) -> list[O
         found = _parse(words)
         if found.rest:
             line = f"sbatch: error: Invalid directive found in batch script: {found.rest[0]}\n"
-            raise Failed(line, 1)
+            raise CommandFailed(line, 1)
         options = [*found.options, *(variables if number == 0 else []), *typed]
         named = [key for key, _ in (*found.options, *typed)]
         orders.append(read_order(SHEET, options, named))
@@ -142,38 +146,38 @@ def _orders(call: Call, lines: list[Parsed], script: bytes, name: str) -> list[O
 
 
 def _prepared(
-    call: Call, orders: list[Order], script: bytes, args: list[str], command: str
+    call: Call, orders: list[JobOrder], script: bytes, args: list[str], command: str
 ) -> Submission:
     first = orders[0]
     if call.request.alone and first.has("array"):
-        raise Refused("the script makes an array, and one job is wanted")
+        raise NotTaken("the script makes an array, and one job is wanted")
     name = first.text("job-name") or _name(orders, command)
     extra = Detail(command=_full(call, first, command))
     if len(orders) > 1:
-        work = Work(step_script(), ["batch", *args], name, stdin=script)
+        work = BatchWork(step_script(), ["batch", *args], name, stdin=script)
         return prepare_groups(call, orders, work, extra)
-    made, share, _detail = prepare(call, first, Work(script, args, name), extra)
+    made, share, _detail = prepare(call, first, BatchWork(script, args, name), extra)
     if share.nodes > 1 or first.has("input"):
         # On the other nodes somebody of ours waits for steps; the script is the first one's.
         # Ours also opens the input, which need not exist before the job begins.
-        work = Work(step_script(), ["batch", *args], name, stdin=script)
+        work = BatchWork(step_script(), ["batch", *args], name, stdin=script)
         made, _share, _detail = prepare(call, first, work, extra)
     return made
 
 
-def _name(orders: list[Order], command: str) -> str:
+def _name(orders: list[JobOrder], command: str) -> str:
     if any(order.has("wrap") for order in orders):
         return "wrap"
     return os.path.basename(command) or "sbatch"
 
 
-def _full(call: Call, order: Order, command: str) -> str:
+def _full(call: Call, order: JobOrder, command: str) -> str:
     if not command or command.startswith("/"):
         return command
     return f"{folder(call, order).rstrip('/')}/{command}"
 
 
-def _refusal(refused: Refused, *, test_only: bool) -> Answer:
+def _refusal(refused: NotTaken, *, test_only: bool) -> Answer:
     before = "".join(f"sbatch: error: {line}\n" for line in refused.before)
     if test_only:
         return Answer("", f"{before}allocation failure: {refused.reason}\n", 1)
@@ -181,7 +185,7 @@ def _refusal(refused: Refused, *, test_only: bool) -> Answer:
     return Answer("", text, 1)
 
 
-async def _told(call: Call, order: Order, job_id: int) -> Answer:
+async def _told(call: Call, order: JobOrder, job_id: int) -> Answer:
     if order.has("parsable"):
         clusters = order.text("clusters")
         text = f"{job_id};{clusters}\n" if clusters else f"{job_id}\n"

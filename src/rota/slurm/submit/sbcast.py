@@ -10,15 +10,15 @@ import msgspec
 
 from rota.controller.commands.change import may_change_job
 from rota.core.facts.states import JobState
-from rota.hostlist import compress
+from rota.hostlist import compress, natural
 from rota.slurm.call import wire
-from rota.slurm.call.command import Answer, Failed
-from rota.slurm.call.getopt import Table
+from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words
 from rota.slurm.orders.options import SHEETS
 from rota.slurm.orders.orders import read_order
 from rota.slurm.steps.staffing import require_staff
-from rota.slurm.steps.step_plan import Part, members_of, plan_step
+from rota.slurm.steps.step_plan import StepPart, members_of, plan_step
 from rota.slurm.steps.step_run import RunningStep
 from rota.slurm.steps.steps import home_of, stream_of
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
 
-OPTIONS = Table(
+OPTIONS = OptionTable(
     "C compress=?LIBRARY: compress on the way: it goes as it is",
     "exclude=PATHS: libraries that are not copied: none are",
     "f force: in the place of a file that is there",
@@ -69,7 +69,7 @@ async def sbcast(call: Call) -> Answer:
         return told
     if len(parsed.rest) != 2:
         many = f"Need two file names, have {len(parsed.rest)} names\n"
-        raise Failed(f'{many}Try "sbcast --help" for more information\n', 1)
+        raise CommandFailed(f'{many}Try "sbcast --help" for more information\n', 1)
     job = _job(call, given)
     source, place = parsed.rest
     opened = await _open(call, source)
@@ -83,14 +83,14 @@ async def sbcast(call: Call) -> Answer:
 def _job(call: Call, given: dict[str, str]) -> Job:
     text = given.get("jobid") or call.env.get("SLURM_JOB_ID", "")
     if not text:
-        raise Failed(_NO_JOB, 1)
+        raise CommandFailed(_NO_JOB, 1)
     number = text.partition("+")[0].partition(".")[0]
     known = call.context.host.cluster.jobs
     job = known.get(int(number)) if number.isdecimal() and len(number) < 16 else None
     if job is None or job.state is not JobState.RUNNING:
-        raise Failed(f"sbcast: error: Slurm job ID {text} lookup error: {_UNKNOWN}\n", 1)
+        raise CommandFailed(f"sbcast: error: Slurm job ID {text} lookup error: {_UNKNOWN}\n", 1)
     if not may_change_job(call.actor, job.spec, job.id):
-        raise Failed(f"sbcast: error: Slurm job ID {text} lookup error: {_DENIED}\n", 1)
+        raise CommandFailed(f"sbcast: error: Slurm job ID {text} lookup error: {_DENIED}\n", 1)
     return job
 
 
@@ -107,9 +107,9 @@ async def _open(call: Call, source: str) -> dict[str, Any]:
         if event.get("op") == "opened":
             if event["errno"]:
                 why = os.strerror(event["errno"])
-                raise Failed(f"sbcast: error: Can't open `{source}`: {why}\n", 255)
+                raise CommandFailed(f"sbcast: error: Can't open `{source}`: {why}\n", 255)
             return event
-    raise Failed("", 1)
+    raise CommandFailed("", 1)
 
 
 async def _copied(call: Call, job: Job, argv: list[str], *, verbose: bool) -> Answer:
@@ -117,10 +117,10 @@ async def _copied(call: Call, job: Job, argv: list[str], *, verbose: bool) -> An
     order = read_order(SHEETS["srun"], [("overlap", ""), ("quiet", "")])
     order.ntasks = order.nodes_min = order.nodes_max = len(members)
     if verbose:
-        nodes = compress(member.node for member in members)
+        nodes = compress(sorted({member.node for member in members}, key=natural))
         lines = f"sbcast: jobid      = {job.id}\nsbcast: node_list  = {nodes}\n"
         await call.line.show(stderr=lines)
-    plan = plan_step(job, [Part(order, argv, members)], {})._replace(step=next(_NUMBERS))
+    plan = plan_step(job, [StepPart(order, argv, members)], {})._replace(step=next(_NUMBERS))
     home = home_of(call, job)
     await require_staff(call, job, plan, home)
     return await _Copying(call, plan, home).run()

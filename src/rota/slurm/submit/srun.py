@@ -8,7 +8,7 @@ from rota.controller.commands.change import may_change_job
 from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.states import FINAL, JobState
-from rota.slurm.call.command import VERSION_LINE, Answer, Failed
+from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words
 from rota.slurm.call.waiting import Stopping
@@ -18,7 +18,7 @@ from rota.slurm.orders.options import SHEETS, from_environment
 from rota.slurm.orders.orders import read_order
 from rota.slurm.steps.staffing import require_staff
 from rota.slurm.steps.step_log import begun
-from rota.slurm.steps.step_plan import Part, members_of
+from rota.slurm.steps.step_plan import StepPart, members_of
 from rota.slurm.steps.step_room import find_room
 from rota.slurm.steps.step_run import RunningStep
 from rota.slurm.steps.steps import home_of, steps_of
@@ -27,7 +27,7 @@ from rota.slurm.submit.allocating import allocate, give_back, tried_alone
 if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
 
 SHEET = SHEETS["srun"]
 #: Inside a job these come from the job: as options they would say it twice.
@@ -44,7 +44,7 @@ async def srun(call: Call) -> Answer:
         if key in ("help", "usage"):
             return Answer(SHEET.help if key == "help" else SHEET.usage)
     if not all(line.rest for line in lines):
-        raise Failed("srun: fatal: No command given to execute.\n", 1)
+        raise CommandFailed("srun: fatal: No command given to execute.\n", 1)
     inside = given.get("jobid") or call.env.get("SLURM_JOB_ID") or call.env.get("SLURM_JOBID")
     if not inside:
         return await _alone(call, lines)
@@ -64,7 +64,7 @@ def _lines(words: list[str]) -> list[Parsed]:
         words = parsed.rest[end + 1 :]
 
 
-async def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[Part]:
+async def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[StepPart]:
     """Each command with the members of the job that it is for."""
     known = from_environment("srun", call.env)
     variables = [(key, value) for key, value in known if key not in _OF_JOB]
@@ -82,9 +82,9 @@ async def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[Part]:
     return parts
 
 
-async def _part(call: Call, job: Job, group: int, order: Order, argv: list[str]) -> Part:
+async def _part(call: Call, job: Job, group: int, order: JobOrder, argv: list[str]) -> StepPart:
     members = members_of(call.context.host.cluster, job, group)
-    return Part(order, argv, members, await programs(call, order, argv))
+    return StepPart(order, argv, members, await programs(call, order, argv))
 
 
 def _groups(given: dict[str, str], number: int) -> list[int]:
@@ -95,7 +95,7 @@ def _groups(given: dict[str, str], number: int) -> list[int]:
     try:
         runs, _cap = parse_indices(text)
     except Rejected:
-        raise Failed("srun: error: Invalid --het-group specification\n", 1) from None
+        raise CommandFailed("srun: error: Invalid --het-group specification\n", 1) from None
     return [index for run in runs for index in range(run.first, run.last + 1, run.step)][:1000]
 
 
@@ -116,9 +116,9 @@ async def _job(call: Call, text: str) -> Job:
         elif job is not None:
             why = f"Unable to confirm allocation for job {text}: Job is pending execution"
         check = f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {text}\n"
-        raise Failed(f"srun: error: {why}\n{check}", 1)
+        raise CommandFailed(f"srun: error: {why}\n{check}", 1)
     if not may_change_job(call.actor, job.spec, job.id):
-        raise Failed(
+        raise CommandFailed(
             f"srun: error: Unable to create step for job {job.id}: Access/permission denied\n", 1
         )
     return job
@@ -154,7 +154,7 @@ async def _alone(call: Call, lines: list[Parsed]) -> Answer:
     return answer
 
 
-async def _step(call: Call, job: Job, parts: list[Part]) -> Answer:
+async def _step(call: Call, job: Job, parts: list[StepPart]) -> Answer:
     steps = steps_of(call.context)
     home = home_of(call, job)
     plan, claim = await find_room(call, job, parts)

@@ -12,12 +12,11 @@ from rota.api.bodies.requests import JobRequest, decode_job
 from rota.api.bodies.submission import to_submission
 from rota.api.jobs.submit import hand_in
 from rota.core.facts.errors import Forbidden, Rejected, Unavailable
-from rota.core.facts.job import ServiceClass
 from rota.core.words.units import BANDS
 from rota.hostlist import expand
-from rota.slurm.call.command import Failed
-from rota.slurm.orders import surroundings
-from rota.slurm.orders.dependencies import Parents, read_dependencies
+from rota.slurm.call.command import CommandFailed
+from rota.slurm.orders import readers, surroundings
+from rota.slurm.orders.dependencies import NamedParents, read_dependencies
 from rota.slurm.orders.detail import LABEL, Detail, label_of
 from rota.slurm.orders.features import are_known, feature_words
 from rota.slurm.orders.mail import mail_targets
@@ -29,7 +28,7 @@ from rota.slurm.words.values import moment, whole
 if TYPE_CHECKING:
     from rota.controller.commands.commands import Submission
     from rota.slurm.call.command import Call
-    from rota.slurm.orders.orders import Order
+    from rota.slurm.orders.orders import JobOrder
 
 #: Jobs that no node could take now wait, as they do in Slurm, for a node that can.
 FOR_EVER_S = 3_000_000_000
@@ -57,7 +56,7 @@ _WORDS = {
 _PATIENT = frozenset({"resources.cpus", "nodes", "tasks"})
 
 
-class Work:
+class BatchWork:
     """What a job runs: a script and its arguments, and what it is called."""
 
     def __init__(self, script: bytes, args: list[str], name: str, *, stdin: bytes = b"") -> None:
@@ -67,7 +66,7 @@ class Work:
         self.stdin = stdin
 
 
-class Refused(Exception):
+class NotTaken(Exception):
     """Slurm's words for why a job is not taken, and lines to print in front of them."""
 
     def __init__(self, reason: str, *before: str) -> None:
@@ -94,7 +93,7 @@ async def _ask(call: Call, prepared: list[Submission]) -> tuple[int, ...]:
     try:
         done = await hand_in(call.context, call.actor, tuple(prepared))
     except Unavailable as error:
-        raise Refused(f"Resource temporarily unavailable ({error.what})") from None
+        raise NotTaken(f"Resource temporarily unavailable ({error.what})") from None
     return done.ids
 
 
@@ -114,22 +113,22 @@ def _plain_field(error: Rejected) -> str:
     return field.partition("].")[2] if field.startswith("jobs[") else field
 
 
-def in_slurms_words(error: Rejected) -> Refused:
+def in_slurms_words(error: Rejected) -> NotTaken:
     field = _plain_field(error)
     if field == "resources.memory":
-        return Refused(UNAVAILABLE, "Memory specification can not be satisfied")
+        return NotTaken(UNAVAILABLE, "Memory specification can not be satisfied")
     if field.startswith("resources."):
-        return Refused(UNAVAILABLE)
+        return NotTaken(UNAVAILABLE)
     if field == "queue":
         name = str(error.value).strip("'")
-        return Refused(_WORDS["queue"], f"invalid partition specified: {name}")
+        return NotTaken(_WORDS["queue"], f"invalid partition specified: {name}")
     if isinstance(error, Forbidden) and field not in _WORDS:
-        return Refused("Access/permission denied")
-    return Refused(_WORDS.get(field) or str(error))
+        return NotTaken("Access/permission denied")
+    return NotTaken(_WORDS.get(field) or str(error))
 
 
 def prepare(
-    call: Call, order: Order, work: Work, extra: Detail
+    call: Call, order: JobOrder, work: BatchWork, extra: Detail
 ) -> tuple[Submission, Share, Detail]:
     """The submission of one order, or ``Refused``."""
     _check_account(call, order)
@@ -138,7 +137,7 @@ def prepare(
     detail = _detail(call, order, share, extra)
     features = feature_words(order.text("constraint"))
     if features and not are_known(call.context.host.cluster, features):
-        raise Refused(_WORDS["constraints"])
+        raise NotTaken(_WORDS["constraints"])
     _check_reservation(call, order)
     parents = _parents(call, order, work.name)
     request = _request(call, order, work, share)
@@ -174,7 +173,7 @@ def _with_fields(asked: JobRequest, fields: dict[str, Any]) -> JobRequest:
     return made
 
 
-def _with_script(call: Call, made: Submission, work: Work) -> Submission:
+def _with_script(call: Call, made: Submission, work: BatchWork) -> Submission:
     """Put the bytes of script and input in their places: they need not be text."""
     blobs = {key: body for key, body in made.blobs.items() if key != made.spec.script}
     places: dict[str, Any] = {}
@@ -187,7 +186,7 @@ def _with_script(call: Call, made: Submission, work: Work) -> Submission:
     return msgspec.structs.replace(made, spec=spec, blobs=blobs)
 
 
-def _request(call: Call, order: Order, work: Work, share: Share) -> dict[str, Any]:
+def _request(call: Call, order: JobOrder, work: BatchWork, share: Share) -> dict[str, Any]:
     """What Rota's own request has a field for."""
     output = order.text("output") or ("slurm-%A_%a.out" if order.has("array") else "slurm-%j.out")
     spread = share.nodes if share.nodes > 1 else 0
@@ -218,7 +217,7 @@ def _request(call: Call, order: Order, work: Work, share: Share) -> dict[str, An
     }
 
 
-def folder(call: Call, order: Order) -> str:
+def folder(call: Call, order: JobOrder) -> str:
     """The working folder; relative ones begin where the command was called."""
     asked = order.text("chdir")
     if not asked:
@@ -226,7 +225,7 @@ def folder(call: Call, order: Order) -> str:
     return call.request.path(asked)
 
 
-def _partition(call: Call, order: Order) -> str:
+def _partition(call: Call, order: JobOrder) -> str:
     """The first one of those that were named; one that does not exist is refused by its name."""
     named = _partitions(order)
     known = call.context.host.cluster.queues
@@ -238,11 +237,11 @@ def _partition(call: Call, order: Order) -> str:
     return next((name for name in named if name not in known), named[0])
 
 
-def _partitions(order: Order) -> list[str]:
+def _partitions(order: JobOrder) -> list[str]:
     return [name for name in order.text("partition").split(",") if name]
 
 
-def _check_account(call: Call, order: Order) -> None:
+def _check_account(call: Call, order: JobOrder) -> None:
     """Where accounts are kept, one that is named must be among them; nobody submits for others."""
     known = call.context.host.cluster.accounts.projects
     named = order.text("account")
@@ -251,31 +250,31 @@ def _check_account(call: Call, order: Order) -> None:
         str(call.request.uid),
     )
     if stranger or (named and known and named not in known):
-        raise Refused(ACCOUNT)
+        raise NotTaken(ACCOUNT)
 
 
-def _check_reservation(call: Call, order: Order) -> None:
+def _check_reservation(call: Call, order: JobOrder) -> None:
     named = order.text("reservation")
     known = map(reservation_name, call.context.host.cluster.reservations.values())
     if named and not set(named.split(",")) & set(known):
-        raise Refused("Requested reservation is invalid")
+        raise NotTaken("Requested reservation is invalid")
 
 
 def _hosts(call: Call, text: str) -> list[str]:
     try:
         names = list(expand(text))
     except ValueError:
-        raise Refused("Invalid node name specified") from None
+        raise NotTaken("Invalid node name specified") from None
     known = call.context.host.cluster.nodes
     if any(name not in known for name in names) and known:
-        raise Refused("Invalid node name specified")
+        raise NotTaken("Invalid node name specified")
     return names
 
 
-def _parents(call: Call, order: Order, name: str) -> Parents:
+def _parents(call: Call, order: JobOrder, name: str) -> NamedParents:
     text = order.text("dependency")
     if not text:
-        return Parents()
+        return NamedParents()
     context = call.context
     try:
         return read_dependencies(
@@ -284,10 +283,10 @@ def _parents(call: Call, order: Order, name: str) -> Parents:
     except ValueError:
         late = f"{text}: a job cannot wait for minutes after another one began; use --begin"
         before = (late,) if "+" in text else ()
-        raise Refused(_WORDS["depends_on"], *before) from None
+        raise NotTaken(_WORDS["depends_on"], *before) from None
 
 
-def _claim(call: Call, order: Order) -> dict[str, Any]:
+def _claim(call: Call, order: JobOrder) -> dict[str, Any]:
     """When it may begin, how it is tried again, how firm its claim is."""
     found: dict[str, Any] = {}
     if order.text("qos") not in call.context.host.cluster.queues:
@@ -309,11 +308,13 @@ def _priority(call: Call, text: str) -> int:
     """A number, of which whatever is over 100 is the top, or the name of a band."""
     if text.lower() in BANDS:
         return BANDS[text.lower()]
+    if text.upper() == "TOP":
+        return 100
     try:
         return min(whole(text, 0), 100)
     except ValueError:
         program = call.request.program
-        raise Failed(f"{program}: error: Invalid --priority specification\n", 255) from None
+        raise CommandFailed(f"{program}: error: Invalid --priority specification\n", 255) from None
 
 
 def _moment(call: Call, key: str, text: str) -> float:
@@ -323,23 +324,18 @@ def _moment(call: Call, key: str, text: str) -> float:
         program = call.request.program
         before = f"Invalid time specification (pos=0): {text}\n"
         line = f"{program}: error: Invalid --{key} specification\n"
-        raise Failed(before + line, 255) from None
+        raise CommandFailed(before + line, 255) from None
     return max(when_s, 0.0)
 
 
 def _quality(qos: str) -> dict[str, Any]:
-    """A service class of ours, or the name of a band of priorities."""
-    word = qos.lower().replace("_", "-")
-    if not word or word == "normal":
-        return {}
-    if word in {service.value for service in ServiceClass}:
-        return {"qos": ServiceClass(word)}
-    if word in BANDS:
-        return {"priority": BANDS[word]}
-    raise Refused("Invalid qos specification")
+    try:
+        return readers.quality(qos)
+    except ValueError:
+        raise NotTaken("Invalid qos specification") from None
 
 
-def _detail(call: Call, order: Order, share: Share, extra: Detail) -> Detail:
+def _detail(call: Call, order: JobOrder, share: Share, extra: Detail) -> Detail:
     """What the options say of the job, and what follows from all of them together."""
     request = call.request
     return msgspec.structs.replace(

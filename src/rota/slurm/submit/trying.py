@@ -10,7 +10,7 @@ from rota.core.facts.errors import Rejected
 from rota.hostlist import compress
 from rota.scheduling.answers.outlook import outlook
 from rota.slurm.call.command import Answer
-from rota.slurm.submit.submitting import UNAVAILABLE, Refused, in_slurms_words, is_patient
+from rota.slurm.submit.submitting import UNAVAILABLE, NotTaken, in_slurms_words, is_patient
 from rota.slurm.words.amounts import Moments, zone_of
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ def tried(call: Call, made: Submission) -> Answer:
     try:
         refuse_submission(host.cluster, made, call.actor)
     except Rejected as error:
-        raise Refused(UNAVAILABLE) if is_patient(error) else in_slurms_words(error) from None
+        raise NotTaken(UNAVAILABLE) if is_patient(error) else in_slurms_words(error) from None
     now_s = host.clock.now_s()
     found = outlook(host.scheduler, made.spec, now_s, asker_of(call.actor), held=made.held)
     moments = Moments(now_s, zone_of(call.env.get("TZ", "")))
