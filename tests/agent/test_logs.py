@@ -3,11 +3,15 @@
 import asyncio
 import os
 import pwd
+import stat
+import time
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from rota.agent.visits.logs import PART_BYTES_MAX, Logs, drop_beginning, drop_old_logs
+from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away
+from rota.agent.visits.logs import PART_BYTES_MAX, Logs, drop_beginning
 from rota.as_user import child
 from rota.as_user.logs import TAIL_BYTES_MAX
 from rota.rpc.visits import LogPart, ReadLog
@@ -187,15 +191,49 @@ def test_a_log_within_its_bound_is_left_alone(folder: Path):
     assert log.read_bytes() == TEXT
 
 
-def test_old_logs_go_but_not_those_of_living_attempts(tmp_path: Path):
-    logs = tmp_path / "logs"
-    logs.mkdir()
-    for name in ("old.out", "alive.out", "new.out"):
-        (logs / name).write_text("x")
-    for name in ("old.out", "alive.out"):
-        os.utime(logs / name, (1000, 1000))
+def test_logs_of_ended_attempts_are_moved_to_their_day_and_read_there(folder: Path):
+    logs = folder / "logs"
+    (logs / "u2.out").write_text("alive")
+    (logs / "u1.err").touch()
+    today = datetime.fromtimestamp((logs / "u1.out").stat().st_ctime, UTC).date().isoformat()
 
-    went = drop_old_logs(tmp_path, 2000.0, frozenset({"alive"}))
+    early = file_away(logs, time.time() - QUIET_S, frozenset())
+    moved = file_away(logs, time.time() + 9, frozenset({"u2"}))
+
+    assert (early, moved) == (0, 1)
+    assert sorted(path.name for path in logs.iterdir()) == ["ended", "u2.out"]
+    assert [path.name for path in (logs / "ended" / today).iterdir()] == ["u1.out"]
+    assert stat.S_IMODE((logs / "ended" / today).stat().st_mode) & 0o066 == 0
+    assert ask(folder).body == TEXT
+    assert ask(folder, stream="stderr").body == b""
+
+
+def test_old_logs_go_but_not_those_of_living_attempts(folder: Path):
+    ended = folder / "logs" / "ended"
+    for day, name in (
+        ("01", "old.out"),
+        ("02", "alive.out"),
+        ("02", "dead.out"),
+        ("03", "new.out"),
+    ):
+        (ended / f"2031-05-{day}").mkdir(parents=True, exist_ok=True)
+        (ended / f"2031-05-{day}" / name).write_text("x")
+    before_s = datetime(2031, 5, 3, 12, tzinfo=UTC).timestamp()
+
+    went = drop_old_days(folder / "logs", before_s, frozenset({"alive"}))
 
     assert went == 1
-    assert sorted(path.name for path in logs.iterdir()) == ["alive.out", "new.out"]
+    left = [path.relative_to(ended).as_posix() for path in ended.glob("*/*")]
+    assert sorted(left) == ["2031-05-02/alive.out", "2031-05-03/new.out"]
+    assert ask(folder, uid="new").body == b"x"
+
+
+def test_a_link_in_place_of_a_log_is_moved_and_not_followed(folder: Path, tmp_path: Path):
+    other = tmp_path / "secret"
+    other.write_text("not yours")
+    (folder / "logs" / "u9.out").symlink_to(other)
+
+    file_away(folder / "logs", time.time() + 9, frozenset())
+
+    assert other.read_text() == "not yours"
+    assert not (folder / "logs" / "u9.out").is_symlink()

@@ -125,7 +125,8 @@ class Log:
             count=family.count,
             rows=family.rows,
         )
-        return Batch(events=[self.record(event)], arrays=[family])
+        record = self.record(event, at_s=family.submitted_s)
+        return Batch(events=[record], arrays=[family])
 
     def expanded(self, family: Array, position: int) -> Batch:
         event = self.record(ElementExpanded(array=family.id, position=position))

@@ -2,14 +2,19 @@
 
 import sqlite3
 
+import psycopg
 import pytest
 
+from rota.controller.audit import Audit
 from rota.core.facts.states import JobState
 from rota.store.api import JobFilter
 from rota.store.sql import SqlStore
+from rota.testing.scene import Scene
 from tests.store.builders import DAY_S, START_S, Log, job
 
 JOBS = 400
+#: Jobs of a round, and what one of them may take with its events, its audit and all indexes.
+TRIVIAL, BYTES_MAX = 200, {"sqlite": 1024, "postgresql": 2048}
 
 
 def filled(store):
@@ -77,6 +82,55 @@ def test_rows_that_come_later_are_packed_with_the_same_words(sql_place):
     assert store.job(1005) == late[5]
     ((body,),) = store.driver.read("SELECT body FROM jobs WHERE id = 1005")
     assert bytes(body)[:2] == b"\xc1\x01"
+
+
+class Audited(Scene):
+    """Writes down who did what, as the live host does."""
+
+    def tick(self, *inbox):
+        plain, audit = self.controller.tick, Audit(None, lambda: self.now_s)
+
+        def decide(now_s, items):
+            tick = plain(now_s, items)
+            tick.batch.audit = audit.of_tick(items, tick.answers)
+            return tick
+
+        self.controller.tick = decide
+        try:
+            return super().tick(*inbox)
+        finally:
+            self.controller.tick = plain
+
+
+def disk_bytes(store) -> int:
+    """After what an idle moment, or the server, does by itself."""
+    if store.driver.dialect == "sqlite":
+        for _ in range(20):
+            store.tidy()
+        ((pages,),) = store.driver.read("PRAGMA page_count")
+        return int(pages) * 4096
+    with psycopg.connect(store.driver._conninfo, autocommit=True) as connection:
+        connection.execute("VACUUM")
+        found = connection.execute(
+            "SELECT sum(pg_total_relation_size(oid)) FROM pg_class"
+            " WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+        ).fetchone()
+    return int(found[0])
+
+
+def test_a_trivial_finished_job_takes_little_room_on_disk(sql_place):
+    scene = Audited(cpus=4)
+    scene.store = store = sql_place.open()
+    scene.restart()
+    sizes = []
+    for _ in range(3):
+        for _ in range(TRIVIAL):
+            scene.finish(scene.submit(command=("true",)))
+        pack_all(store, scene.now_s + DAY_S)
+        sizes.append(disk_bytes(store))
+
+    # The first ones also pay for tables and indexes, which are there once.
+    assert (sizes[2] - sizes[1]) / TRIVIAL < BYTES_MAX[store.driver.dialect]
 
 
 def test_pages_that_become_free_are_given_back_to_the_disk(tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.errors import Rejected, Unavailable
+from rota.store.forget.months import opening
 from rota.store.migrations import HEAD, SCRIPTS
 from rota.store.open import POSTGRES, missing_postgres, open_store
 
@@ -129,6 +130,7 @@ def put(file: Path, url: str) -> None:
             psycopg.connect(f"postgresql://{address}") as target,
         ):
             target.execute((SCRIPTS / "schema_postgresql.sql").read_bytes())
+            _put_months(copy, target)
             for table, columns in _tables(copy).items():
                 _put_rows(copy, target, table, columns)
             last = "SELECT setval(pg_get_serial_sequence('audit', 'seq'), max(seq)) FROM audit"
@@ -137,6 +139,13 @@ def put(file: Path, url: str) -> None:
         raise Unavailable(f"cannot write {driver.name}: {' '.join(str(error).split())}") from None
     finally:
         driver.close()
+
+
+def _put_months(copy: sqlite3.Connection, target: Connection[Any]) -> None:
+    """A first partition for all of the log: it goes once the newest of it is old."""
+    ((newest_s,),) = copy.execute("SELECT max(at_s) FROM events").fetchall()
+    for text, _ in opening([newest_s]) if newest_s is not None else ():
+        target.execute(text.encode())
 
 
 def _put_rows(

@@ -160,8 +160,8 @@ class Tables:
 class MemoryDisk:
     """What survives the death of a process.
 
-    With ``faulty`` every commit is also framed (length, checksum, bytes) onto a log, and whoever
-    opens the disk next reads that log alone: a frame that a crash tore apart ends it.
+    With ``faulty`` every commit is also framed (length, checksum, bytes) onto a log, and the
+    next one to open the disk reads that log alone: a frame that a crash tore apart ends it.
     """
 
     def __init__(self, cluster_id: str = "memory", *, faulty: bool = False) -> None:

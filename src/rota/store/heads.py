@@ -26,8 +26,9 @@ if TYPE_CHECKING:
 HEAD, LEADER = "head ", "leader"
 #: How long a question may take.
 PATIENCE_S = 3
-#: A leader that renews nothing for so long has its connection ended.
-SILENT_S = 4.0
+#: A leader that renews nothing for so long has its connection ended. With the time that it takes
+#: to notice, and to open the door of the next one, a submit waits for less than five seconds.
+SILENT_S = 3.0
 
 
 class Head(msgspec.Struct, frozen=True):

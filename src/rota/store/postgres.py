@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-#: "rota" in ASCII. Whoever holds this lock is the one controller that writes.
+#: "rota" in ASCII. The holder of this lock is the one controller that writes.
 LEADER_LOCK = 0x726F7461
 #: How long a controller that starts waits for the lock, and one that has lost its connection.
 LOCK_WAIT_S, LOCK_AGAIN_S = 5, 2

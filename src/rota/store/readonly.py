@@ -142,7 +142,7 @@ class SqliteReader:
         _refuse_writing(self.name)
 
     def tidy(self) -> None:
-        """Nothing: whoever writes tidies."""
+        """Nothing: the writer tidies."""
 
     def close(self) -> None:
         self._connection.close()

@@ -204,3 +204,5 @@ CHATTER = tuple(
         core_events.BlobStored,
     )
 )
+#: The other events without a job: of accounts, queues, nodes and rules. They stay for ever.
+LASTING = tuple(kind for kind, subject in _SHAPES.values() if not subject and kind not in CHATTER)

@@ -93,7 +93,10 @@ events = sa.Table(
     sa.Column("kind", sa.Text, nullable=False),
     sa.Column("job_id", sa.BigInteger),
     sa.Column("body", sa.LargeBinary, nullable=False),
+    # See months.py; there each partition has the primary key of its own.
+    postgresql_partition_by="RANGE (at_s)",
 )
+events.primary_key.ddl_if(dialect="sqlite")
 sa.Index(
     "events_job",
     events.c.job_id,

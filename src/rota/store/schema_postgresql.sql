@@ -57,9 +57,9 @@ CREATE TABLE events (
     actor TEXT NOT NULL,
     kind TEXT NOT NULL,
     job_id BIGINT,
-    body BYTEA NOT NULL,
-    PRIMARY KEY (seq)
-);
+    body BYTEA NOT NULL
+)
+ PARTITION BY RANGE (at_s);
 
 CREATE INDEX events_job ON events (job_id, seq) WHERE job_id IS NOT NULL;
 

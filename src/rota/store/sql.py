@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.site.audit import Audited
@@ -11,10 +9,12 @@ from rota.core.facts.states import JobState
 from rota.store import outcomes as ended_jobs
 from rota.store import rows, statements, stats, unused
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
+from rota.store.forget.months import Months
+from rota.store.forget.prune import Pruning, read_marks
+from rota.store.heap import no_collection
 from rota.store.listing import listing, listing_audit
 from rota.store.migrations import mark, prepare
 from rota.store.packing import Packing
-from rota.store.prune import Pruning, read_marks
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -40,6 +40,7 @@ class SqlStore:
         #: Arrays whose sweep is certainly on disk and need not be written again.
         self._swept: set[int] = set()
         self._packing = Packing(driver)
+        self._months = Months(driver)
         if upgrade:
             prepare(driver)
             driver.lead()
@@ -61,6 +62,7 @@ class SqlStore:
     def lead(self) -> None:
         """Take over from the controller that led before."""
         self.driver.lead()
+        self._months.forget()
 
     def prove(self) -> None:
         """Raises ``Unavailable`` unless this process leads. In the thread that commits."""
@@ -72,7 +74,11 @@ class SqlStore:
         plan = self._plan(batch)
         if not plan:
             return
-        self.driver.write(plan, (lambda: _probe(batch)) if batch.events else None)
+        try:
+            self.driver.write(plan, (lambda: _probe(batch)) if batch.events else None)
+        except BaseException:
+            self._months.forget()
+            raise
         self._swept.update(array.id for array in batch.arrays if array.rows)
 
     def _plan(self, batch: Batch) -> list[Statement]:
@@ -92,6 +98,7 @@ class SqlStore:
                 ]
             )
         if batch.events:
+            plan += self._months.opening(event.at_s for event in batch.events)
             plan += statements.insert_events([rows.event_row(event) for event in batch.events])
         for table in rows.RECORDS:
             changed: dict[Any, Any] = getattr(batch, table)
@@ -108,7 +115,7 @@ class SqlStore:
 
     def load(self, *, ended: bool = True) -> Snapshot:
         """What a controller needs at start. Times are measured against the newest event."""
-        with _no_collection():
+        with no_collection():
             return self._load(ended)
 
     def _load(self, ended: bool) -> Snapshot:
@@ -243,7 +250,7 @@ class SqlStore:
 
     def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
         """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""
-        return Pruning(self.driver, before_s, frozenset(keep)).run(limit)
+        return Pruning(self.driver, self._months, before_s, frozenset(keep)).run(limit)
 
     def unused_blobs(self, before_s: float) -> list[str]:
         """Which blobs nothing refers to; see ``unused.py``."""
@@ -291,15 +298,3 @@ def _probe(batch: Batch) -> tuple[Statement, rows.Row]:
     last = rows.event_row(batch.events[-1])
     columns = ", ".join(statements.EVENT_COLUMNS)
     return (f"SELECT {columns} FROM events WHERE seq = ?", last[:1]), last
-
-
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    """Without the garbage collector, which would walk the same growing heap again and again."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            gc.enable()

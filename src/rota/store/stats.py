@@ -61,6 +61,9 @@ class StatsRow(msgspec.Struct):
     mean_run_s: float | None
     success_rate: float | None
     gpu_hours: float
+    #: Promises of deadlines that were kept and broken in the period.
+    promises_kept: int = 0
+    promises_broken: int = 0
 
 
 def sums(since_s: float, user: str) -> tuple[str, list[Any]]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rota.agent.visits import log_order
 from rota.as_user.children import Failed, NotInTime, Readers, named
 from rota.as_user.owners import owner_of
+from rota.paths import log_file
 from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Logs:
             if not request.user:
                 raise Unreadable(f"{request.path}: the request does not say whose file it is")
             return request.path, named(request.user)
-        path = str(self._folder / f"{os.path.basename(request.uid)}.{ending}")
+        path = str(log_file(self._folder, f"{os.path.basename(request.uid)}.{ending}"))
         try:
             return path, owner_of(path)
         except FileNotFoundError:
@@ -152,25 +153,13 @@ def _punch(fd: int, length: int) -> bool:
     return bool(done == 0)
 
 
-def drop_old_logs(folder: Path, before_s: float, alive: frozenset[str]) -> int:
-    """Remove logs that nobody has written to since, but those of living attempts. How many."""
-    went = 0
-    with suppress(FileNotFoundError), os.scandir(folder / "logs") as entries:
-        for entry in entries:
-            with suppress(FileNotFoundError):
-                uid = entry.name.rpartition(".")[0]
-                if uid not in alive and entry.stat(follow_symlinks=False).st_mtime < before_s:
-                    os.unlink(entry.path)
-                    went += 1
-    return went
-
-
 def close_to_others(folder: Path) -> None:
     """What an earlier version left readable for everybody."""
     with suppress(OSError), os.scandir(folder / "logs") as entries:
         for entry in entries:
             with suppress(OSError):
-                if stat.S_IMODE(entry.stat(follow_symlinks=False).st_mode) & _OTHERS:
+                mode = entry.stat(follow_symlinks=False).st_mode
+                if mode & _OTHERS and not stat.S_ISDIR(mode):
                     fd = os.open(entry.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
                     try:
                         os.fchmod(fd, 0o600)

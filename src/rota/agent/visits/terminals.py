@@ -1,4 +1,4 @@
-"""Those who are attached to terminals on this node: bytes between the wire and the sockets."""
+"""Visitors that are attached to terminals on this node: bytes between the wire and the sockets."""
 
 from __future__ import annotations
 

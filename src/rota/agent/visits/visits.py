@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away
 from rota.agent.visits.log_order import LogOrder
-from rota.agent.visits.logs import Logs, close_to_others, drop_beginning, drop_old_logs
+from rota.agent.visits.logs import Logs, close_to_others, drop_beginning
 from rota.agent.visits.terminals import Terminals
 from rota.agent.visits.tunnels import Tunnels
 from rota.keeper.processes import attempt_uid
@@ -73,7 +74,7 @@ class Visits:
             self._terminals.take(message)
 
     def _signal(self, message: SendSignal) -> None:
-        """To whoever still is the first process of the attempt: its number may be another's."""
+        """To the first process of the attempt, if it lives: its number may be another's."""
         if message.group:
             order = {"op": "signal", "uid": message.uid, "signal": message.number}
             self._tell_keeper(msgspec.json.encode(order))
@@ -105,12 +106,7 @@ class Visits:
 
     def duties(self) -> list[Coroutine[None, None, None]]:
         """What has to be looked after all the time; the files of all jobs are many."""
-        duties = [
-            asyncio.to_thread(close_to_others, self._config.folder),
-            LogOrder(self._config.folder, self._uids).run(),
-        ]
-        if self._config.log_days:
-            duties.append(self._drop_old())
+        duties = [self._tidy_logs(), LogOrder(self._config.folder, self._uids).run()]
         if self._config.log_max_bytes:
             duties.append(self._hold_down())
         return duties
@@ -121,10 +117,14 @@ class Visits:
     def _uids(self) -> frozenset[str]:
         return frozenset(one.uid for one in self._alive())
 
-    async def _drop_old(self) -> None:
+    async def _tidy_logs(self) -> None:
+        logs = self._config.folder / "logs"
+        await asyncio.to_thread(close_to_others, self._config.folder)
         while True:
-            before_s = time.time() - self._config.log_days * DAY_S
-            await asyncio.to_thread(drop_old_logs, self._config.folder, before_s, self._uids())
+            await asyncio.to_thread(file_away, logs, time.time() - QUIET_S, self._uids())
+            if self._config.log_days:
+                before_s = time.time() - self._config.log_days * DAY_S
+                await asyncio.to_thread(drop_old_days, logs, before_s, self._uids())
             await asyncio.sleep(LOOK_S)
 
     async def _hold_down(self) -> None:

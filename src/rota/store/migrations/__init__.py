@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.store.driver import Driver
 
 #: The newest file below ``versions``.
-HEAD = "007"
+HEAD = "008"
 #: Where the scripts are that make the tables of a fresh database.
 SCRIPTS = Path(__file__).parent.parent
 #: So many tables of another program are named.

@@ -4,7 +4,8 @@ What goes: the rows of jobs that ended before a given time, the events about the
 which nothing is left, and what nodes told about themselves before that time. What stays, whatever
 its age: everything unfinished, the jobs and arrays that the caller names (the parents that
 waiting jobs still ask about), and whatever an Idempotency-Key may still point to. What they
-referred to goes later: see ``unused.py``. Ids and numbers of events are never used again: the
+referred to goes later: see ``unused.py``; on PostgreSQL events go by whole months: see
+``months.py``. Ids and numbers of events are never used again: the
 highest ones are written down in the same transaction.
 """
 
@@ -16,6 +17,7 @@ from rota.store import rows, statements
 
 if TYPE_CHECKING:
     from rota.store.driver import Driver
+    from rota.store.forget.months import Months
     from rota.store.statements import Statement
 
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
@@ -49,8 +51,11 @@ def read_marks(driver: Driver) -> Marks:
 class Pruning:
     """One round. Run it in the thread that commits, again and again until it gives 0."""
 
-    def __init__(self, driver: Driver, before_s: float, keep: frozenset[int]) -> None:
+    def __init__(
+        self, driver: Driver, months: Months, before_s: float, keep: frozenset[int]
+    ) -> None:
         self._driver = driver
+        self._months = months
         self._before_s = before_s
         self._keep = keep
         self._marks = read_marks(driver)
@@ -59,18 +64,21 @@ class Pruning:
         """Returns how many jobs, arrays and stray events it dropped."""
         jobs = self._old_jobs(limit)
         arrays = self._old_arrays(limit)
-        strays = self._old_chatter(limit)
-        if not (jobs or arrays or strays):
-            return 0
-        plan: list[Statement] = [
-            *(statements.set_meta(key, repr(mark)) for key, mark in self._marks._asdict().items()),
-            *statements.delete("events", "job_id", jobs + arrays),
-            *statements.delete("events", "seq", strays),
-            *statements.delete("jobs", "id", jobs),
-            *statements.delete("arrays", "id", arrays),
-        ]
-        self._driver.write(plan)
-        return len(jobs) + len(arrays) + len(strays)
+        strays = self._old_chatter(limit) if self._months.by_row else []
+        found = len(jobs) + len(arrays) + len(strays)
+        # Months last, once nothing keeps their events that goes anyway.
+        plan = self._gone(jobs, arrays, strays) if found else self._months.dropping(self._before_s)
+        if plan:
+            marks = self._marks._asdict().items()
+            self._driver.write([*(statements.set_meta(key, repr(n)) for key, n in marks), *plan])
+        return found
+
+    def _gone(self, jobs: list[int], arrays: list[int], strays: list[int]) -> list[Statement]:
+        plan = [*statements.delete("jobs", "id", jobs), *statements.delete("arrays", "id", arrays)]
+        if self._months.by_row:
+            plan += statements.delete("events", "job_id", jobs + arrays)
+            plan += statements.delete("events", "seq", strays)
+        return plan
 
     @property
     def _key_horizon_s(self) -> float:

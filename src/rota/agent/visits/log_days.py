@@ -1,0 +1,77 @@
+"""What ended attempts printed, in a folder for each day, which goes as a whole once it is old.
+
+The keeper opens all logs in one folder. Some time after its end what an attempt printed is moved to
+the folder of the day on which it was last touched; a file that stayed empty is removed. So the
+folder of the living stays small, and nobody looks through the logs of years to find the old ones.
+Files are moved and removed by name: none is opened, and only the agent makes names here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+from rota.paths import ENDED_LOGS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+#: What was touched since then stays where it is.
+QUIET_S = 3600.0
+
+
+def file_away(logs: Path, before_s: float, alive: frozenset[str]) -> int:
+    """Move logs that were last touched before a time, but those of living attempts. How many."""
+    moved = 0
+    with suppress(FileNotFoundError), os.scandir(logs) as entries:
+        for entry in entries:
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                # Of the times of a file the one that its owner cannot choose.
+                touched_s = status.st_ctime
+                if stat.S_ISDIR(status.st_mode) or touched_s >= before_s or _uid(entry) in alive:
+                    continue
+                if status.st_size:
+                    os.rename(entry.path, _day(logs, touched_s) / entry.name)
+                    moved += 1
+                else:
+                    os.unlink(entry.path)
+    return moved
+
+
+def _uid(entry: os.DirEntry[str]) -> str:
+    return entry.name.rpartition(".")[0]
+
+
+def _day(logs: Path, at_s: float) -> Path:
+    """A process that knows the name of a file gets to it; none sees which files there are."""
+    folder = logs / ENDED_LOGS / datetime.fromtimestamp(at_s, UTC).date().isoformat()
+    if not folder.exists():
+        folder.parent.mkdir(mode=0o755, exist_ok=True)
+        folder.mkdir(mode=0o711, exist_ok=True)
+    return folder
+
+
+def drop_old_days(logs: Path, before_s: float, alive: frozenset[str]) -> int:
+    """Remove the days that were over before a time, but for logs of living attempts. How many."""
+    before = datetime.fromtimestamp(before_s, UTC).date()
+    days = 0
+    with suppress(FileNotFoundError), os.scandir(logs / ENDED_LOGS) as folders:
+        for folder in folders:
+            if datetime.fromisoformat(folder.name).date() + timedelta(days=1) <= before:
+                days += _drop(folder.path, alive)
+    return days
+
+
+def _drop(folder: str, alive: frozenset[str]) -> bool:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if _uid(entry) not in alive:
+                os.unlink(entry.path)
+    with suppress(OSError):
+        os.rmdir(folder)
+        return True
+    return False
