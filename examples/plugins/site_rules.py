@@ -2,7 +2,7 @@
 
 
 def quickest_first(entry, view):
-    """An ordering: the lower the number, the earlier. Here: whoever will be done soonest."""
+    """An ordering: the lower the number, the earlier. Here: the job that will be done soonest."""
     return entry.run_s
 
 

@@ -194,6 +194,14 @@ def test_a_job_that_only_a_silent_engine_could_run_is_not_called_impossible():
     assert scene.why(job) == "node h1 is away"
 
 
+@pytest.mark.parametrize("taint", [replace(AWAY, value="by hand"), replace(AWAY, key="own")])
+def test_a_taint_of_the_site_does_not_make_an_engine_silent(taint):
+    scene = Scene(cpus=1)
+    scene.add_node(replace(machine("h1", "hpc", engine="slurm-a"), taints=(taint,)))
+
+    assert states(scene)["hpc"] == "up"
+
+
 def test_a_cluster_nobody_speaks_for_waits_and_one_that_is_drained_is_closed():
     scene = two_clusters()
 

@@ -11,8 +11,8 @@ from rota.api.site.usage import budget_views, usage_rows
 from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import JobSpec
-from rota.core.facts.node import NodeSpec
-from rota.core.facts.placing import Placement
+from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.placing import Operator, Placement, Selector
 from rota.core.facts.site.prices import money, parse_rate
 from rota.core.facts.tenant import Limits, Project, Quota, User
 from rota.scheduling.place.tariff import estimate
@@ -240,6 +240,37 @@ def test_cheap_nodes_are_taken_first_by_their_price():
     assert scene.job(job).tasks[0].attempts[-1].allocation.node == "z"
 
 
+USUAL = ("gpu/type=H100 4", "gpu/type=A100 2.5", "gpu/type=V100 1.5", "gpu/type=RTX4090 1")
+
+
+@pytest.mark.parametrize(
+    ("model", "cost"), [("H100", 4.0), ("A100", 2.5), ("V100", 1.5), ("RTX4090", 1.0)]
+)
+def test_an_estimate_adds_up_the_gpu_by_its_model_the_cpus_and_the_memory(model, cost):
+    scene = priced(*USUAL, "cpu 0.05", "mem 0.01")
+    device = Device(0, "g0", model=model, memory_mib=81920)
+    scene.add_node(NodeSpec("gpu", 16000, 131072, 10240, devices=(device,)))
+    spec = scene.submission("job", gpus=1, cpus=8, mem=65536, time_limit_s=7200).spec
+
+    told = estimate(scene.cluster, spec, ())
+
+    assert told.cost == pytest.approx(2 * (cost + 8 * 0.05 + 64 * 0.01))
+
+
+@pytest.mark.parametrize(("least", "node"), [(-1, "spot"), (0, "plain"), (1, "good"), (2, "best")])
+def test_a_critical_job_gets_the_cheapest_node_of_the_tier_that_it_needs(least, node):
+    rates = [f"cpu/tier={tier} {price}" for tier, price in enumerate((1, 2, 4, 8))]
+    scene = priced(*rates)
+    scene.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True))
+    for tier, name in enumerate(("spot", "plain", "good", "best")):
+        scene.add_node(NodeSpec(name, 4000, 16384, 10240, labels={"tier": str(tier)}))
+    above = Selector("tier", Operator.GT, (str(least),))
+
+    job = scene.submit("job", placement=Placement(selectors=(above,)))
+
+    assert scene.job(job).tasks[0].attempts[-1].allocation.node == node
+
+
 def test_money_is_told_to_the_cent_and_small_sums_are_not_nothing():
     assert [money(98.2), money(0.0), money(0.0004), money(3, "EUR")] == [
         "98.20", "0.00", "0.0004", "3.00 EUR"
@@ -254,3 +285,20 @@ def test_a_spec_without_a_limit_is_taken_to_run_as_long_as_the_policy_assumes():
 
     hours = [estimate(scene.cluster, spec, ()).hours for spec in (short, long)]
     assert hours == [1.0, 4.0]
+
+
+def test_credits_that_are_spent_put_a_user_behind_all_who_have_some_left():
+    scene = priced("cpu 1", cpus=1)
+    credits = Quota(soft=Limits(cost=2.0), period_s=30 * 86400)
+    scene.ask(cmd.SetUser(actor=ADMIN, user=User("", quota=credits)))
+    run_for(scene, scene.submit("spends", actor=ALICE, time_limit_s=2 * HOUR_S), 2 * HOUR_S)
+    runs = scene.submit("runs", actor=BOB, time_limit_s=HOUR_S)
+
+    spender = scene.submit("first", actor=ALICE, priority=70, time_limit_s=HOUR_S)
+    saver = scene.submit("second", actor=BOB, priority=20, time_limit_s=HOUR_S)
+    scene.finish(runs)
+    after = scene.state(spender), scene.state(saver)
+    scene.finish(saver)
+
+    assert after == ("queued", "running")
+    assert scene.state(spender) == "running", "nobody else wants the room"

@@ -3,9 +3,11 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from rota.backends.api import EngineJob, Phase
 from rota.backends.journal import Entry, Journal, State
+from rota.backends.news import ended
 from rota.backends.reconcile import Absences, look
 from rota.core.facts.states import Cause
 
@@ -116,3 +118,23 @@ def test_a_job_that_waits_beside_the_end_of_its_twin_is_stopped():
 
     assert found.changed[0].end == ran
     assert found.strays == [waits]
+
+
+def given_back(began_s: float, cause: Cause | None = Cause.CANCELLED) -> Entry:
+    end = replace(job(Phase.ENDED, began_s=began_s), cause=cause)
+    return replace(entry(State.ENDED, end=end), given_back="too many wait inside hpc: Priority")
+
+
+def test_a_job_that_is_taken_back_before_it_began_was_not_started():
+    assert ended(given_back(0.0)).cause is Cause.START_FAILED
+
+
+def test_a_job_that_began_just_as_it_was_taken_back_gives_way_and_is_not_cancelled():
+    told = ended(given_back(5.0))
+
+    assert told.cause is Cause.PREEMPTED
+    assert told.error == "it began while it was taken back: too many wait inside hpc: Priority"
+
+
+def test_a_job_that_ran_although_it_was_to_be_taken_back_ended_as_it_says():
+    assert ended(given_back(5.0, Cause.OUT_OF_MEMORY)).cause is Cause.OUT_OF_MEMORY

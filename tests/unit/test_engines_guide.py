@@ -12,6 +12,7 @@ from rota.backends.ray.settings import RaySettings
 from rota.backends.slurm.settings import SlurmSettings
 from rota.cli.main import cli
 from rota.core.words.presets import PRESETS
+from rota.settings.quotas import PROVIDERS
 from tests.support.machine import REPOSITORY
 
 PAGE = (REPOSITORY / "docs" / "engines.md").read_text()
@@ -42,10 +43,14 @@ def test_the_guide_names_a_policy_and_an_engine_for_each_sort_of_site():
 
     for kind in ("Slurm", "Kubernetes", "Ray", "own agents"):
         assert kind in guide
-    policies = [row.split("|")[-2] for row in guide.splitlines() if row.startswith("| ")][1:]
-    named = {word for cell in policies for word in re.findall(r"`([\w-]+)`", cell)}
-    assert named
-    assert named <= PRESETS.keys()
+    heading, *rows = [
+        [cell.strip() for cell in row.split("|")] for row in guide.splitlines() if row[:2] == "| "
+    ]
+    for column, known in (("policy", PRESETS), ("quotas", PROVIDERS)):
+        cells = [row[heading.index(column)] for row in rows]
+        named = {word for cell in cells for word in re.findall(r"`([\w-]+)`", cell)}
+        assert named
+        assert named <= set(known)
 
 
 def test_a_job_that_is_stuck_is_looked_for_with_commands_that_exist():

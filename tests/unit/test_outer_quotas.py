@@ -2,14 +2,16 @@
 
 import pytest
 
+from rota.api.site.project_quotas import ProjectQuotas
 from rota.core.changes import events as ev
 from rota.core.changes.invariants import violations
 from rota.core.facts.resources import Amount
 from rota.core.facts.site.outer import Outer
 from rota.core.facts.tenant import Limits
+from rota.core.words.presets import with_preset
 from rota.quotas.api import Resources
-from rota.quotas.outer import OuterQuotas
 from rota.scheduling.answers.explain import explain
+from rota.scheduling.answers.outer_words import outer_numbers
 from rota.scheduling.limits.quota import Quotas
 from rota.scheduling.outcomes import Capped
 from rota.scheduling.scheduler import Scheduler
@@ -124,6 +126,65 @@ def test_why_tells_the_numbers_and_the_command_that_helps_is_that_of_rota():
     assert told.tree.reason.provider == "slurm"
 
 
+def test_projects_are_compared_by_what_the_accounting_of_the_provider_says():
+    books = outer_books()
+    for name, load in (("vision", 0.75), ("nlp", 0.25), ("new", None)):
+        books.project(name)
+        see(books, name, load=load)
+        books.wait("alice", name)
+    books.ran("alice", "nlp", hours=100, cpus=50)
+
+    def ratios() -> dict[str, float]:
+        shares = books.shares()
+        return {name: shares.ratio("alice", name) for name in ("vision", "nlp", "new")}
+
+    own = ratios()
+    books.rules(share={"source": "provider"})
+    theirs = ratios()
+    used = {row.project: row.used for row in books.shares().rows() if not row.user}
+
+    assert own["vision"] < own["nlp"]
+    assert theirs["new"] < theirs["nlp"] < theirs["vision"]
+    assert theirs["new"] == own["new"], "nothing is told of it"
+    assert used["vision"] == pytest.approx(3 * used["nlp"])
+
+
+def test_what_runs_now_counts_beside_what_the_accounting_has():
+    books = outer_books()
+    books.rules(share={"source": "provider"})
+    for name in ("vision", "nlp"):
+        books.project(name)
+        see(books, name, load=0.5)
+        books.wait("alice", name)
+    books.run("alice", "vision", cpus=50)
+
+    shares = books.shares()
+
+    assert shares.ratio("alice", "vision") > shares.ratio("alice", "nlp") > 0.0
+
+
+@pytest.mark.parametrize("provider", ["", "slurm", "k8s"])
+@pytest.mark.parametrize(
+    ("preset", "order"),
+    [("fifo", ["first", "second", "third"]), ("priority", ["third", "first", "second"])],
+)
+def test_every_provider_goes_with_every_policy(provider, preset, order):
+    books = outer_books(provider) if provider else Books()
+    books.tell(ev.PolicySet(policy=with_preset(books.cluster.policy, preset)))
+    books.project("full", hard=Limits(cpu_milli=1000))
+    books.project("free")
+    for name, limit in (("full", {"cpu_milli": 1000}), ("free", {})):
+        if provider:
+            see(books, name, **limit)
+    names = {books.wait(project="full", cpus=2, priority=90): "full"}
+    for name, priority in (("first", 50), ("second", 50), ("third", 60)):
+        names[books.wait(project="free", priority=priority, name=name)] = name
+
+    starts = Scheduler(books.cluster).run(books.now_s).starts
+
+    assert [names[start.job] for start in starts] == order
+
+
 def test_limits_that_rota_is_told_are_to_be_set_at_the_provider_and_others_are_not():
     books = outer_books()
     books.project("vision", hard=Limits(cpu_milli=4000, jobs=5))
@@ -150,7 +211,7 @@ def test_another_provider_forgets_what_the_one_before_has_said():
 def test_the_provider_answers_as_other_tools_ask_and_counts_nothing_itself(cpus, allowed):
     books = outer_books()
     see(books, "vision", cpu_milli=4000, used=Amount(cpu_milli=3000), foreign=Amount(3000))
-    provider = OuterQuotas(books.cluster)
+    provider = ProjectQuotas(books.cluster, NOW_S)
 
     info = provider.get_quota("vision")
     asked = provider.check_quota("vision", Resources(cpu=cpus))
@@ -160,3 +221,25 @@ def test_the_provider_answers_as_other_tools_ask_and_counts_nothing_itself(cpus,
     assert (info.limits.cpu, info.used.cpu, info.available.cpu) == (4.0, 3.0, 1.0)
     assert (asked, given) == (allowed, [allowed] * 3)
     assert not provider.check_quota("unheard", Resources())
+
+
+@pytest.mark.parametrize(
+    ("reason", "words"),
+    [
+        ("AssocGrpCpuLimit", "has at most 8 CPUs, of which 5 were used (3 outside Rota)"),
+        ("QOSGrpGRES", "has at most 2 devices, of which 0 were used"),
+        ("QOSMaxMemPerUser", ""),
+        ("AssocGrpBillingMinutes", ""),
+        ("Priority", ""),
+    ],
+)
+def test_a_limit_that_slurm_names_is_told_with_its_numbers(reason, words):
+    books = outer_books()
+    used, foreign = Amount(cpu_milli=5000), Amount(cpu_milli=3000)
+    see(books, "vision", cpu_milli=8000, device_milli=2000, used=used, foreign=foreign)
+
+    told = outer_numbers(books.cluster, "vision", reason)
+
+    assert told == (f": by the quota in slurm project vision {words}" if words else "")
+    assert outer_numbers(books.cluster, "", reason) == ""
+    assert outer_numbers(books.cluster, "unseen", reason) == ""

@@ -9,7 +9,9 @@ from rota.quotas.slurm_ways import accounts_of
 
 ASSOC = (
     "ClusterName=c Account={account} UserName={user} Partition= Priority=0 ID=7 "
-    "ParentAccount={parent} GrpJobs=N(1) GrpTRES={tres} GrpTRESMins=cpu=N(0),mem=N(0) MaxJobs="
+    "ParentAccount={parent} SharesRaw/Norm/Level/Factor=1/0.25/7/0.50 "
+    "UsageRaw/Norm/Efctv=4711.00/0.50/0.75 GrpJobs=N(1) GrpTRES={tres} "
+    "GrpTRESMins=cpu=N(0),mem=N(0) MaxJobs="
 )
 
 
@@ -65,6 +67,7 @@ def test_limits_and_use_of_accounts_are_read_from_slurmctld_with_a_qos_of_their_
     assert account.seen.limits == Limits(cpu_milli=2000, device_milli=1000)
     assert account.seen.used == Amount(cpu_milli=3000, memory_mib=100)
     assert account.seen.users == {"alice"}
+    assert account.seen.load == 0.75
 
 
 def test_by_rest_use_is_that_of_running_jobs_and_counts_for_accounts_above():

@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from rota.backends.api import EngineJob
     from rota.backends.journal import Entry
 
-#: An engine needs a moment to start what it has room for: so long nobody waits.
-MOMENT_S = 2.0
+#: An engine needs a moment to start what it has room for: so long nothing counts as waiting. Slurm
+#: puts off its look at new jobs by up to three seconds (``batch_sched_delay``).
+MOMENT_S = 5.0
 
 
 class Meter:

@@ -36,6 +36,9 @@ def ended(entry: Entry) -> Ended:
     cause, detail, fault = job.cause, job.detail, job.fault
     if entry.given_back and not job.started_s:
         cause, detail, fault = Cause.START_FAILED, entry.given_back, Blame.NODE
+    elif entry.given_back and cause is Cause.CANCELLED:
+        # The engine began it just as Rota took it out: its user cancelled nothing.
+        cause, detail = Cause.PREEMPTED, f"it began while it was taken back: {entry.given_back}"
     return Ended(
         entry.uid,
         job.started_s,

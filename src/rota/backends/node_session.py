@@ -20,9 +20,9 @@ from rota.rpc.messages import (
     Hello,
     NewKey,
     Observed,
-    Refused,
     RenewKey,
     Resized,
+    SessionRefused,
     Welcome,
 )
 from rota.rpc.visits import Visit
@@ -156,7 +156,7 @@ class NodeSession:
             self.act(self.agent.on_welcome(message))
         elif isinstance(message, RenewKey):
             self.send(NewKey(message.request, self._keyring.renew()))
-        elif isinstance(message, Refused):
+        elif isinstance(message, SessionRefused):
             self._refuse(message.reason)
         elif isinstance(message, Visit):
             self._visits.take(message)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 
 FIRST_S, MOST_S = 1.0, 30.0
 #: While things happen an engine is asked this often at the most, and spends no more than this part
 #: of the time on our question.
 SOONEST_S, PART_MAX = 0.1, 0.2
+#: What a question costs the engine is said by the fastest of its last answers: one that comes late
+#: may have waited for this machine, which has other things to do.
+ANSWERS = 4
 #: After a pause of so long that helped nothing the engine is away, for people and jobs as well.
 AWAY_S = 2.0
 
@@ -48,11 +52,14 @@ class Pace:
     def __init__(self, most_s: float) -> None:
         self._most_s = most_s
         self._seen: object = None
+        self._took_s: deque[float] = deque(maxlen=ANSWERS)
         self.pause_s = most_s
 
     def saw(self, listing: object, took_s: float) -> None:
         """What the engine shows, and how long it took to say so."""
-        soonest_s = max(SOONEST_S, took_s / PART_MAX)
+        self._took_s.append(took_s)
+        costs_s = min(self._took_s)
+        soonest_s = max(SOONEST_S, costs_s / PART_MAX)
         self.pause_s = soonest_s if listing != self._seen else 2 * self.pause_s
-        self.pause_s = min(max(self.pause_s, soonest_s), max(self._most_s, took_s))
+        self.pause_s = min(max(self.pause_s, soonest_s), max(self._most_s, costs_s))
         self._seen = listing

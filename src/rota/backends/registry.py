@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 GROUP = "rota.backends"
 _OWN: dict[str, str] = {
-    "kubernetes": "rota.backends.kubernetes.settings:make",
-    "ray": "rota.backends.ray.settings:make",
+    "kubernetes": "rota.backends.kubernetes.entry:driver",
+    "ray": "rota.backends.ray.driver:driver",
     "slurm": "rota.backends.slurm.driver:driver",
 }
 #: Keys that every engine has.

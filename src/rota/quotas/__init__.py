@@ -1,8 +1,6 @@
 """Quotas of projects as other tools know them: Rota's own, and those that another program has.
 
 api         what every provider answers, and what a source outside is asked for
-local       Rota's own records
-outer       what a source outside said last, beside Rota's own records
 sources     the sources by their names
 k8s         ResourceQuota objects of a Kubernetes
 slurm       accounts, QOS and GrpTRES of a Slurm

@@ -71,7 +71,7 @@ def _percent(used: float, limit: float) -> float:
 
 
 class QuotaProvider(Protocol):
-    """Asked before a job starts and told when it has ended; per project and type of job."""
+    """Asked per project, with what a job of a type asks for."""
 
     def get_quota(self, project: str, job_type: str = "") -> QuotaInfo:
         """Limits and use."""
@@ -80,10 +80,10 @@ class QuotaProvider(Protocol):
         """Whether so much more is allowed now."""
 
     def allocate_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
-        """Count so much as used; False, and nothing counted, where it is not allowed."""
+        """Take so much, if it is allowed; a provider that sees starts itself only checks."""
 
     def release_quota(self, project: str, resources: Resources, job_type: str = "") -> None:
-        """Count so much less; never below nothing."""
+        """Give so much back; nothing for a provider that sees ends itself."""
 
 
 @runtime_checkable
@@ -109,6 +109,8 @@ class Seen(NamedTuple):
     used: Amount
     #: Who may use it; None: everybody.
     users: frozenset[str] | None = None
+    #: Which part of all use it has had by the source's own accounting; None: it does not say.
+    load: float | None = None
 
 
 class Answer(NamedTuple):

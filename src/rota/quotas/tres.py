@@ -18,6 +18,8 @@ _UNITS = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2, "P": 10
 _AMOUNT = re.compile(r"(-?\d+(?:\.\d+)?)([KMGTP]?)")
 #: One of ``cpu=4(2)`` in what ``scontrol show assoc_mgr`` prints; N: no limit.
 _LIMIT_USED = re.compile(r"([\w/:.-]+)=(N|\d+)\((\d+)\)")
+#: Decayed by Slurm's own half-life: in all, as a part, and as a part that counts.
+_USAGE = "UsageRaw/Norm/Efctv"
 _FIELD = re.compile(r"(\w[\w/]*)=(\S*)")
 
 
@@ -119,20 +121,28 @@ def parse_assoc_mgr(text: str) -> dict[str, Account]:
                 users.setdefault(name, set()).add(user)
             else:
                 parent = fields.get("ParentAccount", "").partition("(")[0]
-                accounts[name] = Account(_limits_and_use(fields.get("GrpTRES", "")), parent)
+                seen = _limits_and_use(fields.get("GrpTRES", ""))
+                accounts[name] = Account(seen._replace(load=_load(fields)), parent)
         elif "QOS" in fields:
             name = fields["QOS"].partition("(")[0]
             of_qos[name] = _limits_and_use(fields.get("GrpTRES", "")).limits
     return {
         name: account._replace(
-            seen=Seen(
-                least([account.seen.limits, of_qos.get(name, Limits())]),
-                account.seen.used,
-                frozenset(users.get(name, ())),
+            seen=account.seen._replace(
+                limits=least([account.seen.limits, of_qos.get(name, Limits())]),
+                users=frozenset(users.get(name, ())),
             )
         )
         for name, account in accounts.items()
     }
+
+
+def _load(fields: Mapping[str, str]) -> float | None:
+    """What fair share in Slurm takes as the part of its use that an account has had."""
+    try:
+        return float(fields[_USAGE].split("/")[-1])
+    except (KeyError, ValueError):
+        return None
 
 
 def _limits_and_use(text: str) -> Seen:

@@ -62,6 +62,8 @@ class Bench(ABC):
     sizes: ClassVar[Sizes] = Sizes()
     #: The engine's own server may lose what it has acknowledged, when it is killed.
     forgets: ClassVar[bool] = False
+    #: A node may remove what Rota stops before it has told how that ended.
+    drops_codes: ClassVar[bool] = False
     #: What each of its machines has.
     cpus: ClassVar[int] = 4
     #: Somebody else than the one who runs the tests, known to the backend.

@@ -184,6 +184,7 @@ class KubeletBench(KubernetesBench):
 
     name = "kubelet"
     machines = ("localhost",)
+    drops_codes = True
 
     @property
     def table(self) -> dict[str, Any]:

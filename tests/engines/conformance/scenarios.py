@@ -123,7 +123,7 @@ SCENARIOS = {entry.number: entry for group in GROUPS.values() for entry in group
 _SLURM = frozenset(
     {
         *(Feature.PLACES, Feature.USERS, Feature.STREAMS, Feature.STDIN, Feature.SIGNALS),
-        *(Feature.ULIMITS, Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS),
+        *(Feature.ULIMITS, Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS, Feature.VISITS),
         *Power,
     }
 )
@@ -135,7 +135,7 @@ HAS: dict[str, frozenset[Need]] = {
     "kubernetes": frozenset(
         {
             *(Feature.PLACES, Feature.STDIN, Feature.IMAGES, Feature.MEMORY),
-            *(Feature.GANGS, Feature.ROLES),
+            *(Feature.GANGS, Feature.ROLES, Feature.VISITS),
             *(set(Power) - {Power.REQUEUE, Power.HOLD, Power.REUSE}),
         }
     ),

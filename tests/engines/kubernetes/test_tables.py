@@ -76,10 +76,6 @@ ENDS = {
         pod(terminated(137), phase="Failed", reason="DeadlineExceeded", message="too long"),
         {"signal": 9, "cause": Cause.TIME_LIMIT, "detail": "too long"},
     ),
-    "the node came back without it": (
-        pod(terminated(137, "ContainerStatusUnknown"), phase="Failed", reason="NodeLost"),
-        {"signal": 9, "cause": Cause.NODE_LOST, "detail": "NodeLost"},
-    ),
     "ended by deletion": (
         pod(terminated(143), phase="Failed", meta=deleted(at=5, grace=30)),
         {"signal": 15, "cause": Cause.NODE_LOST, "detail": DELETED},
@@ -93,7 +89,17 @@ ENDS = {
         {"code": 3},
     ),
 }
+#: What a kubelet makes up for a container that it does not find any more: no times, and a code.
+MADE_UP = {"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}
 NO_STATUS = {
+    "the node came back without it": (
+        pod(MADE_UP, phase="Failed", reason="NodeLost", startTime=AT.format(1)),
+        {"cause": Cause.NODE_LOST, "detail": "NodeLost", "signal": 0, "started_s": START_S + 1},
+    ),
+    "deleted, and its kubelet has made up how it ended": (
+        pod(MADE_UP, phase="Running", startTime=AT.format(1), meta=deleted(at=5, grace=30)),
+        {"cause": Cause.NODE_LOST, "detail": DELETED, "signal": 0, "started_s": START_S + 1},
+    ),
     "evicted": (
         pod(phase="Failed", reason="Evicted", message="low on disk"),
         {"cause": Cause.NODE_LOST, "detail": "Evicted: low on disk"},

@@ -109,6 +109,7 @@ def test_without_an_answer_the_last_known_values_hold_and_what_was_never_told_of
 
     until(lambda: site.shown()["warning"], "the warning")
     silent = site.shown()
+    site.box.api("PUT", f"/projects/{site.project}-new", {})
     new = site.box.job(["true"], project=f"{site.project}-new", resources={"cpus": 1})
     unseen = f"k8s has never told the quota of project {site.project}-new: until it does"
     until(lambda: unseen in site.box.why(new), "the reason")

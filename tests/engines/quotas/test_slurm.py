@@ -119,6 +119,7 @@ def test_without_an_answer_the_last_known_values_hold_and_what_was_never_told_of
     until(lambda: site.shown()["warning"], "the warning", 120)
     silent = site.shown()
     warned = site.box.status()["warning"]
+    site.box.api("PUT", f"/projects/{site.project}-new", {})
     new = site.box.job(["/bin/true"], project=f"{site.project}-new", resources={"cpus": 1})
     unseen = f"slurm has never told the quota of project {site.project}-new"
     until(lambda: unseen in site.box.why(new), "the reason")

@@ -299,6 +299,14 @@ def test_a_node_serves_unless_its_state_says_otherwise(state, flags, usable):
     assert (node.usable, bool(node.detail)) == (usable, not usable)
 
 
+def test_a_node_of_a_reservation_serves_those_alone_that_go_into_one():
+    raw = {"name": "n1", "cpus": 4, "real_memory": 100, "state": "reserved"}
+
+    (other,), (ours,) = as_nodes([raw]), as_nodes([raw], reserved=True)
+
+    assert (other.usable, other.detail, ours.usable) == (False, "reserved in Slurm", True)
+
+
 @pytest.mark.parametrize(
     ("gres", "models"),
     [

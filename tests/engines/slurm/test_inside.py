@@ -9,6 +9,7 @@ import pytest
 from rota.backends.api import Feature, Full, Phase, Refused
 from rota.core.facts.states import Blame, Cause
 from tests.engines.slurm.site import CLUSTER, WAIT_S, order_for
+from tests.journeys.box import until
 
 
 def until_all_serve(bench):
@@ -95,6 +96,29 @@ def test_what_slurm_does_not_know_is_refused_in_its_words(bench, wish, words):
         bench.submit("/bin/true", **wish)
 
     assert refused.value.fault is Blame.JOB
+
+
+def in_service(bench):
+    return {node.spec.name for node in bench.do(bench.driver.nodes()) if node.usable}
+
+
+def test_jobs_go_into_the_reservation_that_the_site_has_named(slurm, way):
+    name = f"kept{way}"
+    slurm.run(
+        *("scontrol", "create", "reservation", f"ReservationName={name}", "Nodes=n3"),
+        *("StartTime=now", "Duration=10", "Users=root", "Flags=IGNORE_JOBS"),
+    )
+    try:
+        with slurm.bench(way) as bench:
+            until(lambda: "n3" not in in_service(bench), "Slurm to keep the node")
+        with slurm.bench(way, reservation=name) as bench:
+            served = in_service(bench)
+            inside_it = bench.until_ended(bench.submit("/bin/true"))
+    finally:
+        slurm.run("scontrol", "delete", f"ReservationName={name}")
+
+    assert (inside_it.node, inside_it.code) == ("n3", 0)
+    assert "n3" in served
 
 
 def test_a_limit_of_slurm_holds_it_with_the_reason_and_a_raised_one_lets_it_go(bench, slurm, way):

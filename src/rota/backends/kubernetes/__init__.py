@@ -14,4 +14,5 @@ may decide on. So attempts are pods with ``restartPolicy: Never`` and nothing ab
     states      from a pod to what became of its attempt
     machines    from nodes and the pods of others to what there is for us
     driver      the driver
+    entry       from the settings to the driver
 """

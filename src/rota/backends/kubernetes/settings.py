@@ -7,9 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from rota.backends.api import Driver  # noqa: TC001 - the registry reads the types of ``make``
-from rota.kubeapi import credentials
-
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 PLACEMENTS = ("ours", "theirs")
 #: In the name of a namespace: each project has its own.
@@ -90,14 +87,3 @@ class KubernetesSettings(msgspec.Struct, frozen=True, kw_only=True):
             return self.namespace
         name = self.namespace.replace(PROJECT, project)
         return name if project and _LABEL.fullmatch(name) else ""
-
-
-def make(settings: KubernetesSettings) -> Driver:
-    """The driver; what the credentials lack is said now and not at the first job."""
-    config = credentials.find(
-        "kind kubernetes", settings.kubeconfig, settings.context, in_cluster=settings.in_cluster
-    )
-    from rota.backends.kubernetes.client import Api
-    from rota.backends.kubernetes.driver import Kubernetes
-
-    return Kubernetes(settings, Api(config, settings.namespace))

@@ -6,7 +6,7 @@ the pod                                    its attempt
 container ended, exit code N               ended with N; 129 to 192: died of signal N - 128
 ... OOMKilled                              out of memory
 ... StartError, ContainerCannotRun         start failed, for the job's sake
-... ContainerStatusUnknown                 node lost
+... ContainerStatusUnknown                 node lost, and nobody knows how it ended
 ... not 0, after the pod was deleted       node lost, unless Rota asked for it: that comes first
 failed: DeadlineExceeded                   time limit
 failed: OutOfcpu, NodeAffinity, ...        start failed, for the node's sake
@@ -56,6 +56,8 @@ _HOPELESS = frozenset(
         *("RunContainerError", "CrashLoopBackOff"),
     }
 )
+#: A kubelet that has removed a container before it told of its end makes up a code for it.
+_FORGOTTEN = "ContainerStatusUnknown"
 _DELETED = "the pod was deleted in Kubernetes"
 
 
@@ -97,9 +99,9 @@ def job_of(pod: Pod, key: Key, lost_nodes: Collection[str] = ()) -> EngineJob:
         "submitted_s": _seconds(facts.meta.creationTimestamp),
     }
     ended = facts.state.terminated
-    if ended is not None:
+    if ended is not None and ended.reason != _FORGOTTEN:
         return EngineJob(**common, phase=Phase.ENDED, **_end(facts, ended))
-    if facts.status.phase in ("Failed", "Succeeded"):
+    if ended is not None or facts.status.phase in ("Failed", "Succeeded"):
         return EngineJob(**common, phase=Phase.ENDED, **_failure(facts))
     gone = facts.asked_at is not None and (not facts.node or facts.node in lost_nodes)
     if gone or facts.confirmed:
@@ -149,7 +151,7 @@ def _end(facts: _Facts, ended: ContainerStateTerminated) -> dict[str, Any]:
         return told | {"cause": Cause.OUT_OF_MEMORY, "detail": "OOMKilled"}
     if facts.status.reason == "DeadlineExceeded":
         return told | {"cause": Cause.TIME_LIMIT, "detail": message}
-    if reason == "ContainerStatusUnknown" or (facts.status.reason and code):
+    if facts.status.reason and code:
         return told | {"cause": Cause.NODE_LOST, "detail": _words(facts) or reason}
     if code and _ended_by_deletion(facts, ended):
         return told | {"cause": Cause.NODE_LOST, "detail": _DELETED}

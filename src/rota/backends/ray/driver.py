@@ -7,11 +7,13 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from rota.backends.api import Away, EngineError, Feature, Full, Paced, Phase, Refused
+from rota.backends.api import Away, Driver, EngineError, Feature, Full, Paced, Phase, Refused
 from rota.backends.logs import COPY_BYTES_MAX, first_of
 from rota.backends.orders import Key
 from rota.backends.ray import machines, package
+from rota.backends.ray.client import RayApi
 from rota.backends.ray.room import Room
+from rota.backends.ray.settings import RaySettings  # noqa: TC001 - read as an annotation
 from rota.backends.ray.states import Notes, job_of, parse_notes
 from rota.core.facts.states import Blame, Cause
 
@@ -20,14 +22,12 @@ if TYPE_CHECKING:
 
     from rota.backends.api import EngineJob, EngineNode
     from rota.backends.orders import Order
-    from rota.backends.ray.client import RayApi
     from rota.backends.ray.records import Amount, Job, Node
-    from rota.backends.ray.settings import RaySettings
     from rota.core.facts.node import NodeSpec
 
 #: The first version with these requests: nodes and actors with details, and files by node.
 OLDEST = (2, 9)
-#: A job that Ray has taken in so long ago has somebody who starts it, or never will.
+#: A job that Ray took in this long ago has a process that starts it, or never will.
 ORPHAN_S = 10.0
 #: What Ray's own KILL has not ended so long after a stop without grace is ended with its actor.
 KILL_S = 2.0
@@ -39,6 +39,11 @@ _ABLE = frozenset(
 )
 
 log = logging.getLogger("rota.engine")
+
+
+def driver(settings: RaySettings) -> Driver:
+    """The driver that a table of settings asks for."""
+    return RayDriver(settings, RayApi(settings))
 
 
 class RayDriver:

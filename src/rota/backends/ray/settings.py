@@ -7,8 +7,6 @@ from typing import Literal
 
 import msgspec
 
-from rota.backends.api import Driver  # noqa: TC001 - the registry reads the types of ``make``
-
 
 class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """``kind = "ray"``. Only the address has no default."""
@@ -44,11 +42,3 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         ):
             if not good:
                 raise ValueError(f"{key} {getattr(self, key)!r} is not valid; expected {expected}")
-
-
-def make(settings: RaySettings) -> Driver:
-    """The driver that a table of settings asks for."""
-    from rota.backends.ray.client import RayApi
-    from rota.backends.ray.driver import RayDriver
-
-    return RayDriver(settings, RayApi(settings))

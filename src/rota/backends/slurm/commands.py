@@ -139,6 +139,7 @@ def options(wish: Wish) -> list[str]:
         "partition": wish.partition,
         "account": wish.account,
         "qos": wish.qos,
+        "reservation": wish.reservation,
         "time": str(wish.minutes or ""),
         "mem": f"{wish.memory_mib_per_node}M" if wish.memory_mib_per_node else "",
         "gres": wish.gres,

@@ -107,7 +107,9 @@ class SlurmDriver:
         if self._records is None:
             self._records = await self._transport.jobs()
         uses = self._uses(self._records, {str(node.get("name")): node for node in found})
-        listed = (as_nodes if self._places else as_pools)(found, self._settings.partition, uses)
+        settings, shown = self._settings, as_nodes if self._places else as_pools
+        reserved = bool(settings.reservation)
+        listed = shown(found, settings.partition, uses, reserved=reserved)
         if self._transport.acts_for_all:
             return listed
         own = self._transport.user
@@ -160,6 +162,7 @@ class SlurmDriver:
             partition=self._partition(order),
             account=order.account or (project if order.project else "") or settings.account,
             qos=order.qos or settings.qos,
+            reservation=settings.reservation,
             minutes=math.ceil(limit_s / 60) if order.time_limit_s else 0,
             nodes=(gang.nodes or math.ceil(len(gang.uids) / per_node)) if gang is not None else 1,
             tasks=len(gang.uids) if gang is not None else 1,

@@ -27,6 +27,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     partition: str = ""
     account: str = ""
     qos: str = ""
+    reservation: str = ""
     #: Minutes are the smallest step; 0: the partition's own.
     minutes: int = 0
     nodes: int = 1

@@ -15,12 +15,13 @@ from rota.core.facts.node import Device, Machine, NodeSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+#: Kept for a reservation, which may be the one that our jobs go into.
+RESERVED = "RESERVED"
 #: A node in one of these gets no work, whatever else it is.
 _OUT = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID_REG"}
     | {"MAINT", "MAINTENANCE", "NO_RESPOND", "NOT_RESPONDING", "PLANNED_DOWN", "POWERED_DOWN"}
-    | {"POWERING_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "RESERVED", "UNKNOWN"}
-    | {"UNK"}
+    | {"POWERING_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNKNOWN", "UNK", RESERVED}
 )
 _GPU = re.compile(r"gpu(?::(?P<model>[^:,(]+))?:(?P<count>\d+)(?:\([^)]*\))?(?:,|$)")
 #: Labels are for people and selectors.
@@ -39,14 +40,22 @@ class Use(NamedTuple):
 
 
 def as_nodes(
-    nodes: Iterable[Mapping[str, Any]], partition: str = "", uses: Iterable[Use] = ()
+    nodes: Iterable[Mapping[str, Any]],
+    partition: str = "",
+    uses: Iterable[Use] = (),
+    *,
+    reserved: bool = False,
 ) -> list[EngineNode]:
-    """Every machine, or those of one partition, less what others use of it."""
+    """Every machine, or those of one partition, less what others use of it.
+
+    ``reserved``: ours is the reservation that machines are kept for.
+    """
     foreign: dict[str, Held] = {}
     for use in uses:
         if not use.pool:
             foreign[use.node] = foreign.get(use.node, Held()).plus(use.held)
-    listed = [_node(node) for node in nodes if not partition or partition in _partitions(node)]
+    chosen = (node for node in nodes if not partition or partition in _partitions(node))
+    listed = [_node(node, reserved) for node in chosen]
     listed = [
         _less(node, foreign[n]) if (n := node.spec.name) in foreign else node for node in listed
     ]
@@ -54,14 +63,18 @@ def as_nodes(
 
 
 def as_pools(
-    nodes: Iterable[Mapping[str, Any]], partition: str = "", uses: Iterable[Use] = ()
+    nodes: Iterable[Mapping[str, Any]],
+    partition: str = "",
+    uses: Iterable[Use] = (),
+    *,
+    reserved: bool = False,
 ) -> list[EngineNode]:
     """One for each partition and kind of machine: what is in service of it, less others' use."""
     kinds: dict[str, list[EngineNode]] = {}
     for raw in nodes:
         for name in _partitions(raw):
             if not partition or name == partition:
-                node = _node(raw)
+                node = _node(raw, reserved)
                 kinds.setdefault(f"{name}.{_kind(node.spec)}", []).append(node)
     listed = [*uses]
     return [_pool(name, members, listed) for name, members in sorted(kinds.items())]
@@ -123,7 +136,7 @@ def _kind(spec: NodeSpec) -> str:
     return f"{spec.cpu_milli // 1000}c-{spec.memory_mib}m{gpus}"
 
 
-def _node(node: Mapping[str, Any]) -> EngineNode:
+def _node(node: Mapping[str, Any], reserved: bool = False) -> EngineNode:
     name = str(node.get("name") or "")
     states = _states(node)
     features = _words(node.get("active_features") or node.get("features"))
@@ -137,7 +150,7 @@ def _node(node: Mapping[str, Any]) -> EngineNode:
         address=str(node.get("address") or ""),
         system="slurm",
     )
-    out = sorted(states & _OUT)
+    out = sorted(states & (_OUT - {RESERVED} if reserved else _OUT))
     reason = str(node.get("reason") or "")
     shown = f"{', '.join(out).lower()} in Slurm" + (f": {reason}" if reason else "")
     return EngineNode(spec=spec, usable=not out, detail=shown if out else "")

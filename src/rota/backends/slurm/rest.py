@@ -147,6 +147,7 @@ def described(wish: Wish, number: int, feature: str = "") -> dict[str, Any]:
         "partition": wish.partition,
         "account": wish.account,
         "qos": wish.qos,
+        "reservation": wish.reservation,
         "time_limit": wish.minutes,
         "memory_per_node": wish.memory_mib_per_node,
         "constraints": _constraints(wish.on, feature) if feature and wish.on else "",

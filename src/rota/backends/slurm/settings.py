@@ -28,6 +28,8 @@ class SlurmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     partition: str = ""
     account: str = ""
     qos: str = ""
+    #: Jobs go into this reservation of Slurm.
+    reservation: str = ""
     #: Before the name of a project, where an order names no account; empty: none is named.
     account_prefix: str = ""
     #: Slurm's own limit is so much longer than Rota's, so that Rota's rings first.
