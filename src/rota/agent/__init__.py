@@ -3,6 +3,8 @@
 Each room knows only those below it. Below all of them: ``session``, ``as_user`` and ``keeper``.
 
     host                             the live agent
+    pretend                          nodes for a demonstration
+    simulated                        an agent whose processes are pretended
     leaving                          a node that goes by itself, and says good-bye
     visits/                          what people want of attempts: logs, terminals, ports
     attempts/                        how attempts start, and whether they are well

@@ -47,8 +47,8 @@ from rota.rpc.messages import (
     Hello,
     NewKey,
     Observed,
-    Refused,
     RenewKey,
+    SessionRefused,
     Welcome,
 )
 from rota.rpc.visits import Visit
@@ -346,7 +346,7 @@ class Host:
             self.carry_out(self._agent.on_welcome(message))
         elif isinstance(message, RenewKey):
             self.tell(NewKey(message.request, self._keyring.renew()))
-        elif isinstance(message, Refused):
+        elif isinstance(message, SessionRefused):
             self._refuse(message.reason)
 
     def _refuse(self, reason: str) -> None:

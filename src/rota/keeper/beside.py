@@ -1,4 +1,4 @@
-"""One more process in an attempt that runs, for whoever has to start something there later on.
+"""One more process in an attempt that runs, for a part that has to start something there later on.
 
 It begins with the environment, the CPUs and the cgroup of the attempt's first process, and bears
 its uid: so it gets the attempt's signals, and goes when the attempt ends. The keeper runs this file

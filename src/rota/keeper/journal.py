@@ -47,6 +47,7 @@ class Attempt:
         "ended",
         "keep",
         "note",
+        "owner",
         "phase",
         "pid",
         "pidfd",
@@ -60,6 +61,8 @@ class Attempt:
         self.uid = uid
         self.keep = keep
         self.cgroup = cgroup
+        #: The id of its user; -1: not known yet.
+        self.owner = -1
         self.phase = INTENT
         self.pid = 0
         self.start = 0

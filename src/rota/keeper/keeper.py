@@ -53,7 +53,7 @@ READY = b"ready"
 def main(arguments: list[str]) -> int:
     """Start a keeper in the background, and return once it listens (or one already did)."""
     means = Means(arguments)
-    # Whoever started us may wait for the end of something that we inherited.
+    # Our parent may wait for the end of something that we inherited.
     os.closerange(3, max(map(int, os.listdir("/proc/self/fd"))) + 1)
     os.makedirs(means.folder, mode=0o711, exist_ok=True)
     means.starter = means.starter or compiled_starter(means.folder)

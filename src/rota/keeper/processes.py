@@ -119,6 +119,23 @@ def attempt_uid(pid: int) -> str:
     return environ[begin : end if end >= 0 else None].decode("utf-8", "replace")
 
 
+def real_user(pid: int) -> int:
+    """The user id of who started a process; -1 when it is gone."""
+    for line in read(f"/proc/{pid}/status").splitlines():
+        if line.startswith(b"Uid:"):
+            return int(line.split()[1])
+    return -1
+
+
+def may_stem(user: int, owner: int) -> bool:
+    """Whether a process of a user can stem from an attempt of an owner; -1: nobody knows who.
+
+    What its environment says is the user's word. Root can become anybody, and a program may lend
+    the rights of root.
+    """
+    return owner in (user, 0, -1) or user in (0, -1)
+
+
 def group_by_owner(
     table: dict[int, Process], mains: dict[int, str], orphans: dict[int, str]
 ) -> dict[str, list[int]]:

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
         first_of,
         group_by_owner,
         look,
+        may_stem,
+        real_user,
         snapshot,
     )
 else:
@@ -37,6 +39,8 @@ else:
         first_of,
         group_by_owner,
         look,
+        may_stem,
+        real_user,
         snapshot,
     )
 
@@ -48,7 +52,7 @@ LOST = "exit code lost: keeper was killed"
 UNKNOWN = "nobody knows whether it ran: keeper was killed while it started"
 NOT_FOUND = "lost: the keeper's journal was lost, and no process of it was found"
 REBOOTED = "lost: the machine restarted"
-#: When a process began that was gone before anybody looked: whoever has its number later is not it.
+#: When a process began that was gone before anybody looked: the next with its number is another.
 UNSEEN = -1
 
 #: A tree that keeps growing while it is being stopped is looked at so often.
@@ -131,8 +135,7 @@ class Reaper:
             attempt.pidfd = -1
             return False
         if not attempt.pid:
-            attempt.pid, attempt.start = process.pid, process.start
-            attempt.started_s = time.time()
+            attempt.pid, attempt.start, attempt.started_s = process.pid, process.start, time.time()
         attempt.phase = RUNNING
         self.watch_child(attempt)
         self._adopted[attempt.pidfd] = attempt
@@ -140,7 +143,7 @@ class Reaper:
         return True
 
     def take_adopted(self, pidfd: int) -> None:
-        """An adopted process has ended; its status went to whoever was its parent."""
+        """An adopted process has ended; its status went to its parent."""
         attempt = self._adopted.pop(pidfd, None)
         if attempt is None:
             return
@@ -274,11 +277,16 @@ class Reaper:
         process = look(pid)
         if process is None:
             return Orphan("", [])
-        owner = self._mains.get(process.session) or attempt_uid(pid)
-        if owner:
+        if owner := self._mains.get(process.session) or self._marked(pid):
             return Orphan(owner, [])
-        suspects = [item.uid for item in self.alive.values() if item.start <= process.start]
-        return Orphan("", suspects)
+        user, older = real_user(pid), process.start
+        known = [item for item in self.alive.values() if may_stem(user, item.owner)]
+        return Orphan("", [item.uid for item in known if item.start <= older])
+
+    def _marked(self, pid: int) -> str:
+        """The attempt that its environment names, unless that is another user's."""
+        attempt = self._attempts.get(uid := attempt_uid(pid))
+        return "" if attempt and not may_stem(real_user(pid), attempt.owner) else uid
 
     def _sweep_strange(self) -> set[str]:
         """What strange attempts leave behind does not come to us: search for it."""
@@ -317,7 +325,7 @@ class Reaper:
             stray = process.parent == self._pid or (self._adopted and process.parent == 1)
             known = process.pid in self._mains or process.pid in self.own
             if stray and not known and process.pid not in roots:
-                roots[process.pid] = attempt_uid(process.pid)
+                roots[process.pid] = self._marked(process.pid)
         mains = self._true_mains(table)
         owned = group_by_owner(table, mains, roots)
         moving = 0

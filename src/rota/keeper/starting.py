@@ -221,6 +221,9 @@ class Starts:
         attempt = start.attempt
         if attempt is not None:
             del self._waiting[attempt.uid]
+            user = start.order.get("user")
+            account = self._accounts.get(user) if user else None
+            attempt.owner = account.uid if account else -1 if user else os.geteuid()
             if attempt.phase == INTENT:
                 self._keeper.executed(attempt)
                 self._pass_on(start)

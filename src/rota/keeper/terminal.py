@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 VISIT = b".visit"
 #: So long the visitor has to come.
 VISITOR_S = 10.0
-#: What somebody who attaches later is shown at once.
+#: What a visitor that attaches later is shown at once.
 RECENT_BYTES = 16 * 1024
 #: A viewer that reads this slowly misses something; the program never waits for one.
 UNSENT_BYTES_MAX = 256 * 1024
@@ -197,7 +197,7 @@ def _set_size(fd: int, rows: int, columns: int) -> None:
 
 
 class Viewer:
-    """Somebody who is attached."""
+    """A visitor that is attached."""
 
     def __init__(self, sock: socket.socket, recent: bytes) -> None:
         self.sock = sock

@@ -329,7 +329,8 @@ class Errands:
         saved = order.saved
         folder, whose = saved.folder, _whose(saved.folder)
         if isinstance(order, NoteCheckpoint):
-            await self._wait(whose, lambda: checkpoints.note(folder, order.body))
+            async with self._lock(folder):  # The last one that was asked for stays.
+                await self._wait(whose, lambda: checkpoints.note(folder, order.body))
             for path in order.drop:
                 await self._wait(whose, partial(checkpoints.drop_part, folder, path))
             error = await self._push(saved) if saved.store and saved.copies else ""

@@ -52,7 +52,7 @@ def _interface(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 def retell(scripts: str, uid: str, world: bytes) -> bool:
-    """Bring the file up to date; whether that was news to those who read it."""
+    """Bring the file up to date; whether that was news to its readers."""
     path = f"{scripts}/{uid}{WORLD}"
     try:
         with open(path, "rb") as file:

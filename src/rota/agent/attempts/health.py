@@ -71,7 +71,7 @@ class HealthWatch:
     async def run(
         self, awake: Callable[[], Collection[str]], unwell: Callable[[str, str], object]
     ) -> None:
-        """Ask whoever is ``awake``, for ever; ``unwell`` hears of who shall end, and why."""
+        """Ask all that are ``awake``, for ever; ``unwell`` hears which shall end, and why."""
         while True:
             if not self._patients:
                 self._some.clear()

@@ -280,7 +280,7 @@ class Launcher:
         return [self.line(Signal(command.uid, RESIZED))] if news else []
 
     def _terminal(self, uid: str) -> str:
-        """Where the keeper will listen for those who attach."""
+        """Where the keeper will listen for visitors that attach."""
         self._with_files.add(uid)
         return terminal_path(self._scripts, uid)
 
@@ -312,7 +312,7 @@ class Launcher:
         os.rename(fresh, path)
 
     def _clean(self, command: Forget) -> None:
-        """Scripts and inputs go with their attempt; output stays for those who want to read it."""
+        """Scripts and inputs go with their attempt; output stays and can be read."""
         self.copied.difference_update(command.uids)
         for uid in command.uids:
             self.variables.forget(uid)

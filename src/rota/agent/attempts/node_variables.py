@@ -37,7 +37,7 @@ class NodeVariables:
         # Not the same for all: two agents on a machine, which belong to different clusters, look
         # for a port at the same time, and it is not taken before the job listens there.
         self._next = random.randrange(PORT_COUNT)
-        #: Those who must answer at one of their ports.
+        #: Attempts that must answer at one of their ports.
         self.health = HealthWatch()
 
     def of(self, launch: Launch) -> dict[str, str]:
@@ -89,7 +89,7 @@ class NodeVariables:
         self.health.forget(uid)
 
     def told(self, message: Observed) -> Observed:
-        """The same report; whoever runs is told of with its ports."""
+        """The same report; an attempt that runs is told of with its ports."""
         if not self._ports:
             return message
         attempts = tuple(self._with_ports(seen) for seen in message.attempts)

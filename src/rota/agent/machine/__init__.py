@@ -5,4 +5,5 @@ containers, cgroups              how attempts are kept apart
 fence, device_program, bpf       what keeps an attempt from the devices of others
 memory, foreign, listeners       who uses how much, and who listens at which port
 gauges, readings, figures        what is measured every few seconds; of devices; of attempts
+amd_processes                    which processes are on AMD cards
 """

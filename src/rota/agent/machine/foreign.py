@@ -11,7 +11,14 @@ import msgspec
 
 from rota.agent.machine.gpus import read_text
 from rota.core.facts.node import ForeignUse
-from rota.keeper.processes import Process, attempt_uid, group_by_owner, look
+from rota.keeper.processes import (
+    Process,
+    attempt_uid,
+    group_by_owner,
+    look,
+    may_stem,
+    real_user,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -32,10 +39,11 @@ def owners_of(pids: Collection[int], alive: Collection[Alive]) -> dict[int, str]
             pid = process.parent
     owned = group_by_owner(table, {one.pid: one.uid for one in alive}, {})
     found = {pid: uid for uid, members in owned.items() for pid in members if pid in pids}
-    uids = {one.uid for one in alive}
+    mains = {one.uid: one.pid for one in alive}
     for pid in pids:
         # One that left the tree of its attempt still has the environment that it began with.
-        if pid not in found and (uid := attempt_uid(pid)) in uids:
+        main = mains.get(uid := attempt_uid(pid)) if pid not in found else None
+        if main is not None and may_stem(real_user(pid), real_user(main)):
             found[pid] = uid
     return found
 

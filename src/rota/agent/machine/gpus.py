@@ -33,7 +33,7 @@ class Tolerance(msgspec.Struct, frozen=True):
 
     names: frozenset[str] = frozenset()
     pids: frozenset[int] = frozenset()
-    #: Whoever holds less than this on a device; 0: nobody.
+    #: Processes that hold less than this on a device; 0: none.
     below_mib: int = 0
 
     @classmethod

@@ -1,7 +1,7 @@
 """Whose program listens on a port of this machine: what /proc says about sockets.
 
 A job's owner may reach what the job, or another program of its user, listens on. Anything else on
-this machine trusts those who can log in here, and a visitor from outside cannot.
+this machine trusts users that can log in here, and a visitor from outside cannot.
 """
 
 from __future__ import annotations

@@ -6,9 +6,11 @@ thread of its own (``gauges``).
 
 from __future__ import annotations
 
+import os
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from rota.agent.machine.amd_processes import AmdProcesses
 from rota.agent.machine.gpus import (
     MIB,
     amd_cards,
@@ -62,7 +64,7 @@ def open_sources(devices: tuple[Device, ...], fake_file: str, root: Path) -> lis
     amd = {amd_uuid(folder): folder for folder in amd_cards(root)}
     ours = [(device.index, amd[device.uuid]) for device in devices if device.uuid in amd]
     nvidia = [device for device in devices if device.uuid not in amd]
-    sources: list[Source] = [Amd(ours)] if ours else []
+    sources: list[Source] = [Amd(ours, root)] if ours else []
     library = open_nvml() if nvidia else None
     return [*sources, Nvidia(library, nvidia)] if library is not None else sources
 
@@ -174,13 +176,18 @@ class Nvidia:
 
 
 class Amd:
-    """By /sys. Which processes are on a card is not told there."""
+    """The cards by /sys, the processes on them by what the kernel tells of open cards."""
 
-    def __init__(self, cards: list[tuple[int, Path]]) -> None:
+    def __init__(self, cards: list[tuple[int, Path]], root: Path) -> None:
         self._cards = cards
+        places = {os.path.basename(os.path.realpath(folder)): index for index, folder in cards}
+        self._processes = AmdProcesses(places, root)
 
     def look(self) -> tuple[list[Reading], list[Held]]:
-        return [_read_amd(index, folder) for index, folder in self._cards], []
+        return (
+            [_read_amd(index, folder) for index, folder in self._cards],
+            [Held(*use) for use in self._processes.look()],
+        )
 
 
 def _read_amd(index: int, folder: Path) -> Reading:

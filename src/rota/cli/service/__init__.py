@@ -1,8 +1,9 @@
-"""Commands about the service on this machine, and for those who run it.
+"""Commands about the service on this machine, and for its admin.
 
 service, service_options, down   ``rota up``, ``down``, ``status``, ``agent``
 serve, supervise, logbook        the processes behind them
 engines, pilots                  the processes of engines that a site already has, and of pilots
+pretend                          made-up nodes in place of this machine
 install, units                   ``rota service``: units of systemd, for head and agents
 backup, archive                  ``rota backup``, ``restore``, ``archive``
 login                            ``rota login``, ``logout``: which Rota is spoken to

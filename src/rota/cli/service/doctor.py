@@ -177,7 +177,7 @@ def check_keeper(folder: Path) -> Finding:
 
 
 def check_notify(status: dict[str, Any]) -> Finding:
-    """Whether messages about jobs reach those who want them."""
+    """Whether messages about jobs reach their receivers."""
     if not status:
         return Finding(WARN, "notify", "unknown without a controller")
     found = session.connect().get("/notify/status")["receivers"]

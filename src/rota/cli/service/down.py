@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from rota import paths
 from rota.cli.service.state_folder import StateFolder
-from rota.cli.service.stop_jobs import stop_jobs
+from rota.cli.service.stop_jobs import heard_by, stop_jobs
 from rota.cli.shared.session import warn
 
 if TYPE_CHECKING:
     from rota.cli.service.service_options import DownOptions
+
+#: Jobs that a message lists.
+NAMED = 5
 
 
 def down(options: DownOptions) -> int:
@@ -32,9 +35,11 @@ def down(options: DownOptions) -> int:
     if not any(pids.values()):
         return _none_of_ours(folder)
     until_s = time.monotonic() + options.timeout_s
-    if options.stop_jobs and not stop_jobs(place.client(), until_s):
-        warn(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
-        return 1
+    if options.stop_jobs and (jobs := stop_jobs(place.client(), until_s)):
+        if heard_by(place.client(), jobs):
+            warn(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
+            return 1
+        warn(_unheard(jobs))
     active = _active(place.status())
     left = _stop(place, pids, until_s)
     place.dismiss_keeper()
@@ -69,6 +74,13 @@ def _owner(path: Path) -> str:
         return "another user"
     except OSError:
         return ""
+
+
+def _unheard(jobs: list[dict[str, Any]]) -> str:
+    """What is said of jobs that nobody can end now."""
+    nodes = ", ".join(sorted({node for job in jobs for node in job["nodes"]}))
+    names = ", ".join(job["ref"] for job in jobs[:NAMED]) + (", …" if len(jobs) > NAMED else "")
+    return f"node {nodes} is not connected; what runs there ends when it is back: job {names}"
 
 
 def _active(status: dict[str, Any]) -> int:

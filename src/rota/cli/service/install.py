@@ -122,7 +122,7 @@ def install(
         raise click.UsageError("--join, --token-file and --name go with --agent")
     place = Place(user, agent, root)
     words = _agent_words(place, join, token_file, name) if agent else ["up"]
-    wanted = units.Wanted(
+    wanted = units.UnitOrder(
         [*_program(user), *words, *(["--no-agent"] if no_agent else [])],
         not user,
         "agent" if agent else "scheduler",

@@ -68,7 +68,7 @@ _REQUEST: dict[str, dict[str, Any]] = {
         "description": "Jobs that must have completed before",
     },
     "workdir": {"type": "string", "description": "The folder that it runs in"},
-    "tasks": {"type": "integer", "description": "So many at once, as one gang"},
+    "tasks": {"type": "integer", "description": "How many at once, as one gang"},
     "array": {
         "type": "string",
         "description": "Many jobs of one command: 0-99, or 0-99%4 for 4 at a time; "
@@ -317,7 +317,7 @@ _LIST: dict[str, dict[str, Any]] = {
 _LOG: dict[str, dict[str, Any]] = {
     **_JOB,
     "stream": {"type": "string", "enum": ["stdout", "stderr"]},
-    "tail": {"type": "integer", "description": f"The last so many lines; {TAIL} unless given"},
+    "tail": {"type": "integer", "description": f"The last N lines; {TAIL} unless given"},
 }
 
 TOOLS: dict[str, Tool] = {

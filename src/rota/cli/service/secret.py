@@ -27,7 +27,7 @@ def secret() -> None:
     """
 
 
-@secret.command("set")
+@secret.command("set", short_help="Set a secret: typed, or from a file.")
 @click.argument("name")
 @click.option("--file", type=click.File(encoding="utf-8"), help="Take the value from this file.")
 @quiet_option

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from rota import config, paths, sd_notify
 from rota.agent.record import forget
-from rota.cli.service import engines, pilots
+from rota.cli.service import engines, pilots, pretend
 from rota.cli.service.logbook import formatter, open_logbook
 from rota.cli.service.state_folder import StateFolder, read_json
 from rota.cli.service.stop_jobs import let_jobs_start
@@ -26,7 +26,7 @@ from rota.core.words.placing_text import parse_taint
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.api.plan import Plan
+    from rota.api.plan import ControllerPlan
     from rota.cli.service.service_options import AgentOptions, UpOptions
     from rota.config import Config
 
@@ -45,11 +45,12 @@ def up(options: UpOptions) -> int:
         return _already_up(place, holder, options.detach)
     if options.accept_database:
         forget(place.agent_folder)
+    pretend.check(place, settings, options)
     plan = _plan(place, settings, options)
     engines.check(settings)
     # The agent of a head must find the one that leads: it is started by itself, with all addresses.
-    with_agent = options.with_agent and not plan.standby
-    work = partial(_supervise, place, plan, settings, with_agent)
+    with_agent = options.with_agent and not plan.standby and not options.pretend
+    work = partial(_supervise, place, plan, settings, options, with_agent)
     return _detach(place, work) if options.detach else work(None)
 
 
@@ -73,13 +74,13 @@ def _already_up(place: StateFolder, holder: int, detach: bool) -> int:
     return 0 if detach else 1
 
 
-def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Plan:
-    from rota.api.plan import Plan
+def _plan(place: StateFolder, settings: Config, options: UpOptions) -> ControllerPlan:
+    from rota.api.plan import ControllerPlan
 
     listen = options.listen or settings.server.listen
     host, port = config.parse_listen(listen or config.DEFAULT_LISTEN)
     socket = paths.system_socket(settings.server.socket)
-    return Plan(
+    return ControllerPlan(
         state_dir=str(place.folder),
         host=host,
         port=port,
@@ -155,7 +156,12 @@ def _silence(log: Path) -> None:
 
 
 def _supervise(
-    place: StateFolder, plan: Plan, settings: Config, with_agent: bool, tell: int | None
+    place: StateFolder,
+    plan: ControllerPlan,
+    settings: Config,
+    options: UpOptions,
+    with_agent: bool,
+    tell: int | None,
 ) -> int:
     """Be the supervisor. ``tell`` is where the one who waits for us listens, if somebody does."""
     try:
@@ -175,15 +181,17 @@ def _supervise(
 
         start = partial(_run_agent, place.folder, settings, detached, whisper)
         wards.append(Ward("agent", start, place.agent_pid, keep=whisper))
+    if options.pretend:
+        wards.append(pretend.ward(place, settings, options))
     wards += [*engines.wards(place, settings, detached), pilots.ward(place, settings, detached)]
     supervisor = Supervisor(wards, _complain)
-    code = supervisor.start(partial(_is_ready, place, with_agent), READY_S)
+    code = supervisor.start(partial(_is_ready, place, with_agent, options.pretend), READY_S)
     if code:
         # Nothing of it is left when the caller hears of it: the next start finds the folder free.
         _end(place, supervisor)
         _say(tell, "failed", _trouble(trouble))
         return 2
-    words = _ready_line(place)
+    words = _ready_line(place, options.pretend)
     _say(tell, "ready", words)
     if tell is None:
         sd_notify.ready(words.partition("\n")[0])
@@ -218,8 +226,10 @@ def _trouble(pipe: int) -> str:
     return "it ended while it was starting; its log in the state folder says why"
 
 
-def _is_ready(place: StateFolder, with_agent: bool) -> bool:
+def _is_ready(place: StateFolder, with_agent: bool, pretended: int) -> bool:
     status = place.status()
+    if pretended:
+        return bool(status) and pretend.is_ready(place)
     if not status or not with_agent:
         return bool(status) or _stands_by(place)
     agent = status.get("agent") or {}
@@ -230,7 +240,7 @@ def _stands_by(place: StateFolder) -> bool:
     return bool(read_json(place.folder / "controller.json").get("standby"))
 
 
-def _ready_line(place: StateFolder) -> str:
+def _ready_line(place: StateFolder, pretended: int) -> str:
     if _stands_by(place):
         written = read_json(place.folder / "controller.json")
         return f"rota stands by at {written['url']}, state in {place.folder}"
@@ -244,8 +254,12 @@ def _ready_line(place: StateFolder) -> str:
     more = f", gRPC at {record['grpc']}" if record.get("grpc") else ""
     own = str(place.folder / "rota.db")
     database = "" if record.get("database") == own else f", database {record.get('database')}"
-    lines = [f"rota is up at {url}{more}, state in {place.folder}{database}, node {node or 'none'}"]
-    if record.get("remark"):
+    here = f"node {node}" if node else "no node here"
+    if pretended:
+        here = f"pretended nodes: {pretended}"
+    lines = [f"rota is up at {url}{more}, state in {place.folder}{database}, {here}"]
+    # What it says of another Rota's claim on this machine is nothing to nodes that are made up.
+    if record.get("remark") and not pretended:
         lines.append(str(record["remark"]))
     if refusal:
         lines.append(f"the agent of this machine does not work for it: {refusal}")
@@ -256,7 +270,7 @@ def _complain(line: str) -> None:
     print(f"rota: {line}", file=sys.stderr, flush=True)
 
 
-def run_controller(plan: Plan, detached: bool = False, trouble: int = -1) -> int:
+def run_controller(plan: ControllerPlan, detached: bool = False, trouble: int = -1) -> int:
     """Be the controller process until told to stop; trouble at the start is one line and 2."""
     from rota.api.process import run
 

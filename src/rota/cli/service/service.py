@@ -68,6 +68,15 @@ _ENV_FILE = click.option(
     is_flag=True,
     help="Share a PostgreSQL with other heads: wait, and take over when the leader is gone.",
 )
+@click.option(
+    "--pretend",
+    type=click.IntRange(1, 500),
+    is_flag=False,
+    flag_value=4,
+    metavar="[NODES]",
+    help="For a demonstration: made-up nodes (4) with 8 GPUs each, whose jobs run nothing.",
+)
+@click.option("--seed", default=0, metavar="NUMBER", help="What pretended jobs are drawn from.")
 @_ENV_FILE
 @_ACCEPT
 def up(
@@ -79,6 +88,8 @@ def up(
     no_agent: bool,
     standby: bool,
     accept_database: bool,
+    pretend: int | None,
+    seed: int,
 ) -> int:
     """Start Rota on this machine: a controller, and an agent that runs jobs here.
 
@@ -86,6 +97,7 @@ def up(
     rota up                      in the foreground, until Ctrl-C; jobs go on after it
     rota up --detach             in the background; stop it with 'rota down'
     rota up --standby            one head of several (docs/heads.md); no agent on this machine
+    rota up --pretend 4          four made-up nodes, to look at and to play with
 
     Settings come from rota.toml (ROTA_CONFIG, the state folder or ~/.config/rota) and from
     ROTA_SECTION_KEY variables such as ROTA_SERVER_LISTEN, also in a file that --env-file names; no
@@ -101,7 +113,18 @@ def up(
     from rota.cli.service import serve
 
     return serve.up(
-        UpOptions(listen, database, state_dir, detach, not no_agent, grpc, accept_database, standby)
+        UpOptions(
+            listen,
+            database,
+            state_dir,
+            detach,
+            not no_agent,
+            grpc,
+            accept_database,
+            standby,
+            pretend or 0,
+            seed,
+        )
     )
 
 
@@ -166,7 +189,7 @@ def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None
 @click.option(
     "--idle",
     type=types.DURATION,
-    help="Leave for good when nothing ran here for so long.  [default: stay]",
+    help="Leave for good when nothing ran here for this time.  [default: stay]",
 )
 @_STATE_DIR
 @_ENV_FILE

@@ -1,4 +1,4 @@
-"""What ``rota up``, ``down`` and ``agent`` hand to those who start and end the processes."""
+"""What ``rota up``, ``down`` and ``agent`` hand to what starts and ends the processes."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ class UpOptions(NamedTuple):
     grpc_port: str = ""
     accept_database: bool = False
     standby: bool = False
+    #: So many pretended nodes in place of this machine, and what their jobs' fates are drawn from.
+    pretend: int = 0
+    seed: int = 0
 
 
 class DownOptions(NamedTuple):

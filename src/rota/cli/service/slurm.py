@@ -30,7 +30,7 @@ def slurm() -> None:
     """sbatch, squeue and the others, for tools that know Slurm and not Rota."""
 
 
-@slurm.command()
+@slurm.command(short_help="Put sbatch, squeue and the others into a folder.")
 @click.argument("folder", metavar="DIR", type=types.Folder())
 @click.option("--force", is_flag=True, help="Put them in the place of a real Slurm's, too.")
 @click.option("--no-compile", is_flag=True, help="In Python, also where there is a C compiler.")
@@ -149,7 +149,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-@slurm.command("import")
+@slurm.command("import", short_help="Take over the configuration of a Slurm site.")
 @click.argument("conf", metavar="SLURM_CONF", type=click.Path(path_type=Path))
 @click.option("--gres", type=click.Path(path_type=Path), help="A gres.conf, for GPUs.")
 @click.option("--dump", type=click.Path(path_type=Path), help="What 'sacctmgr dump' wrote.")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class StateFolder:
-    """The state folder and the locks of those who work in it."""
+    """The state folder and the locks of the processes that work in it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder

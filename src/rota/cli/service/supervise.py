@@ -179,7 +179,7 @@ class Supervisor:
                     self._due[ward] = now_s + PAUSE_S_MIN
 
     def stop(self) -> None:
-        """TERM to all, KILL to whoever does not listen."""
+        """TERM to all, KILL to a process that does not listen."""
         for number, wait_s in ((signal.SIGTERM, STOP_S), (signal.SIGKILL, STOP_S)):
             for ward in self._wards:
                 ward.tell(number)

@@ -43,7 +43,7 @@ def token() -> None:
 @click.option(
     "--uses",
     type=click.IntRange(min=0),
-    help="With --join: so many nodes, 0 for any number.  [default: 1]",
+    help="With --join: for this number of nodes, 0 for any.  [default: 1]",
 )
 @click.option("--approve", is_flag=True, help="With --join: they wait for 'rota node approve'.")
 @click.option("--project", default="", help="For jobs of this project only; its quota binds.")

@@ -12,7 +12,7 @@ HEAD, AGENT = "rota.service", "rota-agent.service"
 SUBGROUPS_SINCE = 254
 
 
-class Wanted(NamedTuple):
+class UnitOrder(NamedTuple):
     """What the unit shall start, and for whom."""
 
     command: Sequence[str]
@@ -25,7 +25,7 @@ class Wanted(NamedTuple):
     systemd: int = 0
 
 
-def unit(wanted: Wanted) -> str:
+def unit(wanted: UnitOrder) -> str:
     """The text of the unit."""
     return "\n".join(
         [
@@ -58,14 +58,14 @@ def unit(wanted: Wanted) -> str:
     )
 
 
-def _groups(wanted: Wanted) -> list[str]:
+def _groups(wanted: UnitOrder) -> list[str]:
     lines = ["# The control groups of jobs are made in that of the unit.", "Delegate=yes"]
     if wanted.systemd >= SUBGROUPS_SINCE or not wanted.systemd:
         lines.append("DelegateSubgroup=rota")
     return lines
 
 
-def _limits(wanted: Wanted) -> list[str]:
+def _limits(wanted: UnitOrder) -> list[str]:
     """Only the manager of the whole machine can lift limits."""
     if not wanted.system:
         return []
