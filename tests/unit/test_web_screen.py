@@ -2,7 +2,7 @@
 
 import json
 
-from rota.web.terminal import COLUMNS_MAX, ROWS_MAX, Display
+from rota.web.screen import COLUMNS_MAX, ROWS_MAX, Display
 
 
 def text_of(runs):

@@ -6,6 +6,7 @@ import http.client
 import json
 import re
 import tempfile
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -238,3 +239,26 @@ def test_other_methods_and_unknown_feeds_are_refused_in_a_line(server: Running) 
     assert ask(server, "GET", "/web/feed/care", cookie=cookie).status == 403
     page = ask(server, "GET", "/web/care", cookie=cookie)
     assert (page.status, b"this needs admin or operator" in page.body) == (403, True)
+
+
+@pytest.mark.parametrize("body", ["\\" * 60_000, "\\a" * 30_000, "x" * 60_000])
+def test_a_cookie_of_a_stranger_keeps_nobody_waiting(server: Running, body: str) -> None:
+    """Whatever is in it, and before anybody knows who sends it."""
+    name = f"rota_{server.port}"
+    began_s = time.monotonic()
+
+    for cookie in (f'{name}="{body}"', f"a={body}; {name}={body}"):
+        assert ask(server, "GET", "/api/v1/status", cookie=cookie).status == 401
+
+    assert time.monotonic() - began_s < 2.0
+
+
+def test_the_cookie_is_found_among_those_of_other_pages(server: Running) -> None:
+    ours = cookie_of(sign_in(server, token_of(server, "ann")))
+
+    for around in ("{}; a=b", 'a="x;y"; {}', "odd; =; {}; z", "{};", " {} ;b={}"):
+        assert (
+            ask(server, "GET", "/web/feed/nodes", cookie=around.replace("{}", ours)).status == 200
+        )
+    for wrong in (f"x{ours}", ours.replace("=", "x=", 1), ours + "x", ours.upper()):
+        assert ask(server, "GET", "/web/feed/nodes", cookie=wrong).status == 401

@@ -135,7 +135,7 @@ def test_the_failed_of_a_sweep_are_redone_from_its_page(idle_box: Box, visit: Vi
     expect(page.locator("#sweep-line")).to_have_text("6 of 6 ended, 2 failed, 0 running")
     expect(page.locator("#grid a.bad")).to_have_count(2)
     expect(page.locator("#grid a.completed")).to_have_count(4)
-    expect(page.locator("#failures summary")).to_have_text("2 times exit: exit code 7")
+    expect(page.locator("#failures summary")).to_have_text("2 failed: exit code 7")
     expect(page.locator("#failures pre")).to_contain_text("no luck with")
     visitor.picture("sweep")
     page.get_by_label("Down").select_option("nothing")

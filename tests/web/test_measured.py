@@ -50,7 +50,7 @@ def test_cells_and_curves_show_what_was_measured(
     visitor.go(f"/web/job/{job}")
 
     expect(page.get_by_role("img", name=re.compile("^CPUs: .* of 1, from"))).to_be_visible()
-    expect(page.get_by_role("img", name=re.compile("^Memory: .* of 1024 MiB"))).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("^Memory: .* of 1 GiB"))).to_be_visible()
     cards[device]["use_percent"] = 0
     (tmp_path / "gpus.json").write_text(json.dumps(cards))
     visitor.go("/web/people")

@@ -60,8 +60,8 @@ def server() -> Iterator[Running]:
 
 
 @pytest.fixture
-def visitor(browser: Browser, server: Running, pictures: bool) -> Iterator[Visitor]:
-    made = Visitor(browser, f"http://127.0.0.1:{server.port}", pictures=pictures)
+def visitor(browser: Browser, server: Running) -> Iterator[Visitor]:
+    made = Visitor(browser, f"http://127.0.0.1:{server.port}")
     asked = {"user": "ben", "access": "admin"}
     made.enter(server.local().post("/tokens", asked).json["token"])
     yield made
@@ -82,9 +82,6 @@ def test_cells_have_the_colour_of_their_owner(visitor: Visitor) -> None:
     assert all(len(found) == 1 for found in colours.values())
     assert len(set.union(*colours.values())) == len(colours)
     expect(page.locator("#ahead rect").first).to_be_visible()
-    visitor.picture("now")
-    page.keyboard.press("t")
-    visitor.picture("now-dark")
 
 
 def test_ones_own_jobs_come_first(visitor: Visitor) -> None:
@@ -107,17 +104,14 @@ def test_the_plan_and_the_people_and_the_care_of_a_shared_site(visitor: Visitor)
     expect(page.locator("#gantt .bar.maintenance")).to_have_count(2)
     page.get_by_label("Hours each way").select_option("1")
     expect(page.locator("#gantt .bar.plan").first).to_be_visible()
-    visitor.picture("plan")
 
     visitor.go("/web/people")
     expect(page.locator("#use tbody tr")).to_have_count(5)
     expect(page.locator("#quotas")).to_contain_text("project vision")
-    visitor.picture("people")
     visitor.go("/web/care")
     expect(page.locator("#nodes tbody tr")).to_have_count(NODES)
     drained = page.locator("#nodes tr", has_text="fan of GPU 3 is loud")
     expect(drained.locator(".state")).to_have_text("drained")
-    visitor.picture("care")
 
 
 def test_a_node_that_wants_to_join_is_approved_on_the_page(

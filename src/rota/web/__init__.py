@@ -7,7 +7,8 @@ thousands of rows. Nothing is asked of any other host.
     door                 which paths are the page's; all else is loaded when first asked for
     serving              from a path to what answers it
     views/               a module per page: its frame and its feeds
-    terminal             the terminal of a job: its screen is kept here
+    terminal             the terminal of a job in a page
+    screen               a program of its own: draws what one viewer of a terminal sees
     live                 what changed, told to every open page (server-sent events)
     routes               the REST route that makes a link for `rota web`
     entry                signing in and out, links that are good once

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 API = "/api/v1"
 
 
-class Call(msgspec.Struct, frozen=True):
+class AdvisedCall(msgspec.Struct, frozen=True):
     """One REST call, and the right that it needs."""
 
     method: str
@@ -85,31 +85,33 @@ _FLAGS: dict[str, tuple[str, Any]] = {
 }
 
 
-def call_of(command: str) -> Call | None:
+def call_of(command: str) -> AdvisedCall | None:
     """None: a page cannot make it; people type it."""
     try:
         match shlex.split(command):
             case ["rota", "update", job, *options]:
-                return Call("PATCH", f"{API}/jobs/{quote(job, safe='')}", _patch(options))
+                return AdvisedCall("PATCH", f"{API}/jobs/{quote(job, safe='')}", _patch(options))
             case ["rota", "release", job]:
-                return Call("POST", f"{API}/jobs:release", {"ids": [job]})
+                return AdvisedCall("POST", f"{API}/jobs:release", {"ids": [job]})
             case ["rota", "requeue", job, "--hold"]:
-                return Call("POST", f"{API}/jobs:requeue", {"ids": [job], "hold": True})
+                return AdvisedCall("POST", f"{API}/jobs:requeue", {"ids": [job], "hold": True})
             case ["rota", "node", "resume", name]:
-                return Call("POST", f"{API}/nodes/{quote(name, safe='')}:resume", {}, "operate")
+                return AdvisedCall(
+                    "POST", f"{API}/nodes/{quote(name, safe='')}:resume", {}, "operate"
+                )
             case ["rota", "reserve", "remove", number]:
-                return Call("DELETE", f"{API}/reservations/{int(number)}", {}, "operate")
+                return AdvisedCall("DELETE", f"{API}/reservations/{int(number)}", {}, "operate")
             case ["rota", "group", "set", name, "--max-concurrent", most]:
                 body = {"max_concurrent": int(most)}
-                return Call("PUT", f"{API}/groups/{quote(name, safe='')}", body)
+                return AdvisedCall("PUT", f"{API}/groups/{quote(name, safe='')}", body)
             case ["rota", "queue-admin", "set", name, option, value]:
                 field = option.removeprefix("--").replace("-", "_")
                 known = value if field in ("state", "hours") else int(value)
                 path = f"{API}/queues/{quote(name, safe='')}"
-                return Call("PATCH", path, {field: known}, "operate")
+                return AdvisedCall("PATCH", path, {field: known}, "operate")
             case ["rota", "quota", "set", ("--user" | "--project") as whose, name, *limit]:
                 path = f"{API}/{whose.removeprefix('--')}s/{quote(name, safe='')}"
-                return Call("PATCH", path, {"quota": _quota(limit)}, "operate")
+                return AdvisedCall("PATCH", path, {"quota": _quota(limit)}, "operate")
     except ValueError:
         return None
     return None

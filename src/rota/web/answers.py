@@ -30,7 +30,7 @@ FRESH = {"cache-control": "no-store"}
 KEPT = {"cache-control": "max-age=31536000, immutable"}
 
 
-class Answer(NamedTuple):
+class PageAnswer(NamedTuple):
     """One answer that is there as a whole."""
 
     body: bytes = b""
@@ -39,16 +39,16 @@ class Answer(NamedTuple):
     headers: dict[str, str] = FRESH
 
 
-def as_json(value: Any, status: int = 200, **headers: str) -> Answer:  # noqa: ANN401
-    return Answer(msgspec.json.encode(value), JSON, status, {**FRESH, **headers})
+def as_json(value: Any, status: int = 200, **headers: str) -> PageAnswer:  # noqa: ANN401
+    return PageAnswer(msgspec.json.encode(value), JSON, status, {**FRESH, **headers})
 
 
-def redirect(place: str, **headers: str) -> Answer:
+def redirect(place: str, **headers: str) -> PageAnswer:
     """To another page, with a GET."""
-    return Answer(b"", HTML, 303, {**FRESH, "location": place, **headers})
+    return PageAnswer(b"", HTML, 303, {**FRESH, "location": place, **headers})
 
 
-async def give(send: Send, answer: Answer, *, head: bool = False) -> None:
+async def give(send: Send, answer: PageAnswer, *, head: bool = False) -> None:
     """Send an answer; of a HEAD no more than its headers."""
     length = {"content-length": str(len(answer.body))}
     await _begin(send, answer.status, {"content-type": answer.media, **length, **answer.headers})

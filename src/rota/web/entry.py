@@ -15,7 +15,7 @@ from rota.api.door.cookie import HEADER, cookie_name
 from rota.controller.commands.commands import MakeToken, RevokeToken
 from rota.core.facts.errors import Forbidden, Rejected
 from rota.core.facts.tenant import Access, Token
-from rota.web.answers import Answer, as_json, redirect
+from rota.web.answers import PageAnswer, as_json, redirect
 
 if TYPE_CHECKING:
     from rota.api.asgi import Scope
@@ -36,7 +36,7 @@ class SignIn(msgspec.Struct, forbid_unknown_fields=True):
 _sign_in = msgspec.json.Decoder(SignIn).decode
 
 
-def sign_in(context: Context, scope: Scope, body: bytes) -> Answer:
+def sign_in(context: Context, scope: Scope, body: bytes) -> PageAnswer:
     """By a token; the answer sets the cookie."""
     if HEADER.encode() not in {name for name, _ in scope["headers"]}:
         raise Forbidden(f"a change from a web page needs the header {HEADER}", field=HEADER)
@@ -53,7 +53,7 @@ def sign_in(context: Context, scope: Scope, body: bytes) -> Answer:
     return as_json({"user": actor.user}, set_cookie=_cookie(scope, shown))
 
 
-async def enter(context: Context, scope: Scope, actor: Actor | None) -> Answer:
+async def enter(context: Context, scope: Scope, actor: Actor | None) -> PageAnswer:
     """By a link of ``rota web``: a token of its own, for half a day, is behind it."""
     if actor is None or not still_valid(context.host, actor):
         return redirect("/web/sign-in?used=1")
@@ -75,7 +75,7 @@ async def enter(context: Context, scope: Scope, actor: Actor | None) -> Answer:
     return redirect(HOME, set_cookie=_cookie(scope, secret))
 
 
-async def sign_out(context: Context, scope: Scope, actor: Actor) -> Answer:
+async def sign_out(context: Context, scope: Scope, actor: Actor) -> PageAnswer:
     """The cookie goes; a token that was made for the page goes with it."""
     token = context.host.cluster.accounts.tokens.get(actor.token)
     if token is not None and token.note == NOTE:
@@ -83,7 +83,7 @@ async def sign_out(context: Context, scope: Scope, actor: Actor) -> Answer:
     return as_json({}, set_cookie=_cookie(scope, "", "; Max-Age=0"))
 
 
-def forgotten(scope: Scope, place: str) -> Answer:
+def forgotten(scope: Scope, place: str) -> PageAnswer:
     """To the sign-in, without a cookie that is not good any more."""
     return redirect(place, set_cookie=_cookie(scope, "", "; Max-Age=0"))
 

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from rota import __version__
 from rota.api.auth import RIGHTS
-from rota.web.answers import FRESH, HTML, KEPT, Answer
+from rota.web.answers import FRESH, HTML, KEPT, PageAnswer
 
 if TYPE_CHECKING:
     from rota.core.facts.tenant import Actor
@@ -29,11 +29,11 @@ PAGES = (
 
 
 @cache
-def _files() -> dict[str, Answer]:
+def _files() -> dict[str, PageAnswer]:
     """What may be asked for, by name: nothing else below the folder, and nothing above it."""
     found = sorted((_HERE / "static").iterdir())
     return {
-        path.name: Answer(path.read_bytes(), f"{_KINDS[path.suffix]}; charset=utf-8", 200, KEPT)
+        path.name: PageAnswer(path.read_bytes(), f"{_KINDS[path.suffix]}; charset=utf-8", 200, KEPT)
         for path in found
         if path.suffix in _KINDS
     }
@@ -48,7 +48,7 @@ def mark() -> str:
     return digest.hexdigest()[:12]
 
 
-def file_answer(path: str) -> Answer | None:
+def file_answer(path: str) -> PageAnswer | None:
     """The file at ``/web/static/MARK/NAME``."""
     shown, _, name = path.removeprefix(STATIC).partition("/")
     answer = _files().get(name)
@@ -71,7 +71,7 @@ def rights_of(actor: Actor | None) -> list[str]:
     return [right for right, roles in RIGHTS.items() if actor is not None and actor.access in roles]
 
 
-def frame(page: str, actor: Actor | None, **words: Any) -> Answer:
+def frame(page: str, actor: Actor | None, **words: Any) -> PageAnswer:
     """A page without what changes on it."""
     can = rights_of(actor)
     text = _templates().get_template(f"{page}.html")
@@ -85,4 +85,4 @@ def frame(page: str, actor: Actor | None, **words: Any) -> Answer:
         pages=[entry for entry in PAGES if entry[3] in can],
         **words,
     )
-    return Answer(body.encode(), HTML)
+    return PageAnswer(body.encode(), HTML)

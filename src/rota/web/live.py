@@ -32,7 +32,7 @@ SILENCE_S = 15.0
 NAMES_MAX = 400
 
 
-class Viewer:
+class OpenPage:
     """One open page: what changed since it was last told."""
 
     def __init__(self) -> None:
@@ -52,16 +52,16 @@ def _named(names: Iterable[str] | Iterable[int]) -> list[str] | list[int] | None
     return known if len(known) <= NAMES_MAX else None  # type: ignore[return-value]
 
 
-class News:
+class PageNews:
     """Hears for all viewers; at no cost while there are none."""
 
     def __init__(self) -> None:
-        self._viewers: set[Viewer] = set()
+        self._viewers: set[OpenPage] = set()
         self._host: Host | None = None
         #: Where the tasks of a live job are: an end does not name its node.
         self._nodes_of: dict[int, set[str]] = {}
 
-    def open(self, host: Host) -> Viewer:
+    def open(self, host: Host) -> OpenPage:
         if self._host is not host:
             self._host = host
             host.watch.listeners.append(self.hear)
@@ -71,11 +71,11 @@ class News:
             for node in host.cluster.nodes.values():
                 for uid in node.live:
                     self._nodes_of.setdefault(host.cluster.live.where[uid][0], set()).add(node.name)
-        viewer = Viewer()
+        viewer = OpenPage()
         self._viewers.add(viewer)
         return viewer
 
-    def close(self, viewer: Viewer) -> None:
+    def close(self, viewer: OpenPage) -> None:
         self._viewers.discard(viewer)
 
     def hear(self, records: Sequence[Recorded]) -> None:
@@ -109,7 +109,7 @@ class News:
             self._nodes_of.pop(event.job, None)
 
 
-async def told(news: News, context: Context, actor: Actor) -> AsyncGenerator[bytes]:
+async def told(news: PageNews, context: Context, actor: Actor) -> AsyncGenerator[bytes]:
     """Frames for one page, until it leaves, its token goes or the server stops."""
     viewer = news.open(context.host)
     try:

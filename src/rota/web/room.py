@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import secrets
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary
 
-from rota.web.live import News
+from rota.web.live import PageNews
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -19,20 +20,22 @@ LINK_S = 120.0
 LINKS_MAX = 1000
 
 
-class Link(NamedTuple):
+class EntryLink(NamedTuple):
     """Lets its maker in, once, until a moment of the monotonic clock."""
 
     actor: Actor
     until_s: float
 
 
-class Room:
+class EntryRoom:
     """Of one app; lost with its process: a link is made again in a moment."""
 
     def __init__(self) -> None:
-        self.news = News()
+        self.news = PageNews()
+        #: How many terminals each user has open in pages.
+        self.screens: Counter[str] = Counter()
         #: By the digest of the code: what is in memory here opens nothing elsewhere.
-        self._links: dict[bytes, Link] = {}
+        self._links: dict[bytes, EntryLink] = {}
 
     def make_link(self, actor: Actor) -> str:
         """A code that lets the actor in once."""
@@ -41,7 +44,7 @@ class Room:
         if len(self._links) >= LINKS_MAX:
             del self._links[next(iter(self._links))]
         code = secrets.token_urlsafe(32)
-        self._links[_digest(code)] = Link(actor, now_s + LINK_S)
+        self._links[_digest(code)] = EntryLink(actor, now_s + LINK_S)
         return code
 
     def use_link(self, code: str) -> Actor | None:
@@ -54,11 +57,11 @@ def _digest(code: str) -> bytes:
     return hashlib.sha256(code.encode()).digest()
 
 
-_ROOMS: WeakKeyDictionary[Context, Room] = WeakKeyDictionary()
+_ROOMS: WeakKeyDictionary[Context, EntryRoom] = WeakKeyDictionary()
 
 
-def room_of(context: Context) -> Room:
+def room_of(context: Context) -> EntryRoom:
     """The room of an app, made when first asked for."""
     if context not in _ROOMS:
-        _ROOMS[context] = Room()
+        _ROOMS[context] = EntryRoom()
     return _ROOMS[context]

@@ -11,11 +11,11 @@ from rota.api.door.front import read_body
 from rota.core.facts.errors import NotFound, RotaError
 from rota.core.facts.tenant import Access
 from rota.web import entry, live, terminal
-from rota.web.answers import FRESH, Answer, as_json, give, redirect, stream
+from rota.web.answers import FRESH, PageAnswer, as_json, give, redirect, stream
 from rota.web.frames import STATIC, file_answer, frame
 from rota.web.room import room_of
 from rota.web.views import care, job, now, people, plan, sweep
-from rota.web.views.asked import Asked, Elsewhere
+from rota.web.views.asked import MovedPage, PageRequest
 
 if TYPE_CHECKING:
     from rota.api.asgi import Receive, Scope, Send
@@ -55,14 +55,16 @@ async def serve(
     await give(send, answer, head=scope["method"] == "HEAD")
 
 
-def _problem(error: RotaError) -> Answer:
+def _problem(error: RotaError) -> PageAnswer:
     problem, headers = errors.problem_of(error)
     named = {name.decode(): value.decode() for name, value in headers}
     body = errors.encode_problem(problem)
-    return Answer(body, errors.MEDIA_TYPE, problem.status, {**FRESH, **named})
+    return PageAnswer(body, errors.MEDIA_TYPE, problem.status, {**FRESH, **named})
 
 
-async def _answer(context: Context, identify: Identify, scope: Scope, receive: Receive) -> Answer:
+async def _answer(
+    context: Context, identify: Identify, scope: Scope, receive: Receive
+) -> PageAnswer:
     path, method = scope["path"], scope["method"]
     if method in ("GET", "HEAD"):
         return await _look(context, identify, scope)
@@ -74,7 +76,7 @@ async def _answer(context: Context, identify: Identify, scope: Scope, receive: R
     return await entry.sign_out(context, scope, known(identify, scope))
 
 
-async def _look(context: Context, identify: Identify, scope: Scope) -> Answer:
+async def _look(context: Context, identify: Identify, scope: Scope) -> PageAnswer:
     path: str = scope["path"]
     if path.startswith(STATIC):
         found = file_answer(path)
@@ -90,20 +92,20 @@ async def _look(context: Context, identify: Identify, scope: Scope) -> Answer:
         return frame("sign_in", None, next=place, used="used" in query)
     words = [unquote(word) for word in path.removeprefix("/web/").strip("/").split("/")]
     if words[0] == "feed":
-        asked = Asked(context, known(identify, scope), words[2:], query)
+        asked = PageRequest(context, known(identify, scope), words[2:], query)
         require(asked.actor, "read")
         if len(words) < 2 or words[1] not in FEEDS:
             raise NotFound(f"there is nothing at {path}")
         return as_json(await FEEDS[words[1]](asked))
     try:
-        asked = Asked(context, known(identify, scope), words[1:], query)
+        asked = PageRequest(context, known(identify, scope), words[1:], query)
     except Unauthenticated:
         wanted = path + ("?" + scope["query_string"].decode("latin-1")).rstrip("?")
         return entry.forgotten(scope, f"/web/sign-in?next={quote(wanted, safe='')}")
     return await _page(words[0], asked)
 
 
-async def _page(name: str, asked: Asked) -> Answer:
+async def _page(name: str, asked: PageRequest) -> PageAnswer:
     """The frame of a page; one that says what is wrong where there is no such thing."""
     view = VIEWS.get(name)
     try:
@@ -111,7 +113,7 @@ async def _page(name: str, asked: Asked) -> Answer:
             raise NotFound(f"there is no page {name}")
         require(asked.actor, view.RIGHT)
         words: dict[str, Any] = await view.words(asked)
-    except Elsewhere as found:
+    except MovedPage as found:
         return redirect(found.place)
     except RotaError as error:
         status = errors.problem_of(error)[0].status

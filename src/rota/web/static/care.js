@@ -1,10 +1,11 @@
 import "./common.js";
-import { $, ago, button, can, clock, h, put, rows, seconds, state } from "./dom.js";
+import { $, button, can, clock, h, put, rows, seconds, span, state } from "./dom.js";
 import { api, change, feed, live, note, paced } from "./api.js";
 
 // A head that says nothing for so long is taken to be gone.
 const GONE_S = 5;
 let machines = [];
+let nowS = 0;
 
 function deeds(node) {
   const path = `/api/v1/nodes/${encodeURIComponent(node.name)}`;
@@ -22,9 +23,11 @@ function table() {
   const text = $("#nodes-find").value.trim().toLowerCase();
   const found = machines.filter((node) => !text || [node.name, node.note || "", node.state].some((
     word) => word.toLowerCase().includes(text)));
+  // By the clock of the server: that of the browser may differ.
+  const heard = (node) => (node.heard_s ? `${span(nowS - node.heard_s)} ago` : "never");
   rows("#nodes", found.map((node) => [
-    h("strong", null, node.name), state(node.state), node.connected ? ago(node.seen_s) :
-    `away, ${ago(node.seen_s)}`,
+    h("strong", null, node.name), state(node.state), node.connected ? heard(node) :
+    `away, ${heard(node)}`,
     node.engine ? `engine ${node.engine}` : node.version || "", String(node.jobs), String(node
       .gpus), node.note || "", node.by || "", deeds(node),
   ]));
@@ -32,7 +35,7 @@ function table() {
 
 async function draw() {
   const answer = await feed("care");
-  machines = answer.items;
+  [machines, nowS] = [answer.items, answer.now_s];
   const told = await api("/notify/status").catch(() => null);
   const found = [...answer.findings];
   for (const target of told?.receivers || [])
@@ -43,7 +46,8 @@ async function draw() {
   $("#heads-section").hidden = !answer.heads.length;
   rows("#heads", answer.heads.map((head) => [h("strong", null, head.url), state(head.leads ?
     "leads" : head.silent_s > GONE_S ? "silent" : "stands by"), head.leads ? "now" :
-    `${head.silent_s} s ago`, head.version]));
+    `${head.silent_s} s ago`, head.leads || head.lag_s === null ? "-" : `${head.lag_s} s`,
+  head.version]));
   $("#pending").hidden = !answer.pending.length;
   put($("#pending-list"), answer.pending.map((node) => h("li", { class: "row" }, h("strong", null,
       node.name), ` ${node.home}, asked ${clock(seconds(node.asked_at))}`,

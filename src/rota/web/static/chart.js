@@ -1,5 +1,5 @@
 // Charts of our own: lines over time, and bars on a time axis.
-import { svg, clock, hue, round } from "./dom.js";
+import { svg, clock, hue, memory, round } from "./dom.js";
 
 const STEPS = [60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800, 2592000];
 
@@ -10,26 +10,33 @@ function ticks(from, to) {
   return found;
 }
 
+// How numbers are shown, by their unit.
+const shown = { MiB: memory, "%": (number) => `${round(number, 0)} %` };
+
 // One figure over time: points are [seconds, number]; `asked` is drawn as a line to compare with.
 export function curve(name, points, { unit = "", asked = 0 } = {}) {
-  const [wide, high, left, low] = [360, 130, 46, 18];
+  const say = shown[unit] || ((number) => round(number, 3));
+  const [wide, high, left, low] = [360, 130, 56, 18];
   const xs = points.map((point) => point[0]);
   const ys = [...points.map((point) => point[1]), ...(asked ? [0, asked] : [])];
   const [x0, x1] = [Math.min(...xs), Math.max(...xs, Math.min(...xs) + 1)];
   const [y0, y1] = [Math.min(...ys), Math.max(...ys)];
   const x = (at) => left + ((at - x0) / (x1 - x0)) * (wide - left - 6);
-  const y = (value) => high - low - ((value - y0) / (y1 - y0 || 1)) * (high - low - 10);
+  const y = (value) => high - low + 12 - ((value - y0) / (y1 - y0 || 1)) * (high - low - 14);
   const line = points.map((point) => `${round(x(point[0]))},${round(y(point[1]))}`).join(" ");
   const last = points.at(-1);
-  const now = `${name}: ${round(last[1], 4)}${unit}${asked ? ` of ${round(asked, 2)}${unit}` : ""}`;
-  const label = `${now}, from ${round(y0, 4)} to ${round(y1, 4)}`;
+  const most = asked && unit !== "%" ? ` of ${say(asked)}` : "";
+  const now = `${name}: ${say(last[1])}${most}`;
+  const label = `${now}, from ${say(y0)} to ${say(y1)}`;
   return svg(
     "svg", { viewBox: `0 0 ${wide} ${high + 16}`, class: "curve",
   role: "img", "aria-label": label },
-    svg("text", { x: left, y: high + 12, class: "name" }, now),
-    svg("line", { x1: left, x2: wide - 6, y1: high - low, y2: high - low, class: "axis" }),
-    svg("text", { x: left - 4, y: y(y1) + 4, class: "tick end" }, round(y1, 3)),
-    svg("text", { x: left - 4, y: y(y0) + 4, class: "tick end" }, y0 === y1 ? "" : round(y0, 3)),
+    svg("text", { x: left, y: 12, class: "name" }, now),
+    svg("text", { x: left, y: high + 12, class: "tick" }, clock(x0)),
+    svg("text", { x: wide - 6, y: high + 12, class: "tick end" }, clock(x1)),
+    svg("line", { x1: left, x2: wide - 6, y1: y(y0), y2: y(y0), class: "axis" }),
+    svg("text", { x: left - 4, y: y(y1) + 4, class: "tick end" }, say(y1)),
+    svg("text", { x: left - 4, y: y(y0) + 4, class: "tick end" }, y0 === y1 ? "" : say(y0)),
     asked ? svg("line", { x1: left, x2: wide - 6, y1: y(asked), y2: y(asked), class: "asked" }) :
     null,
     svg("polyline", { points: line, class: "line" }),
@@ -39,18 +46,24 @@ export function curve(name, points, { unit = "", asked = 0 } = {}) {
 
 // Bars that overlap lie below each other: gives each its lane, and how many there are by row.
 function lanes(items) {
-  const ends = new Map();
+  const [ends, last] = [new Map(), new Map()];
   for (const bar of items.toSorted((a, b) => a.start_s - b.start_s)) {
     if (!ends.has(bar.row)) ends.set(bar.row, []);
     const taken = ends.get(bar.row);
     const free = taken.findIndex((end) => end <= bar.start_s);
     bar.lane = free < 0 ? taken.length : free;
     taken[bar.lane] = bar.end_s;
+    const key = `${bar.row} ${bar.lane}`;
+    // Until then its lane is free behind it.
+    if (last.has(key)) last.get(key).next_s = bar.start_s;
+    last.set(key, bar);
   }
   return new Map([...ends].map(([row, taken]) => [row, taken.length]));
 }
 
 const [WIDE, LEFT, TOP, LANE] = [1000, 150, 20, 20];
+// How wide a letter is, about.
+const LETTER = 6.2;
 
 function block(bar, x, y) {
   const [begin, end] = [x(bar.start_s), x(bar.end_s)];
@@ -59,9 +72,14 @@ function block(bar, x, y) {
     svg("rect", { ...size, class: `bar ${bar.kind}`, vars: { "--hue": hue(bar.user || "") } }),
     svg("title", null, bar.label),
   ];
-  if (end - begin > 46) {
-    const text = bar.text.slice(0, Math.floor((end - begin) / 7));
-    parts.push(svg("text", { x: begin + 4, y: y + 14, class: "inside" }, text));
+  const [within, behind] = [end - begin, (bar.next_s ? x(bar.next_s) : WIDE) - end];
+  // Where the bar is too short for its words they stand behind it, if there is more room.
+  const inside = within > bar.text.length * LETTER + 8 || within > behind;
+  const room = inside ? within : behind;
+  if (room > 46) {
+    const text = bar.text.slice(0, Math.floor((room - 6) / LETTER));
+    const at = { x: (inside ? begin : end) + 4, y: y + 14, class: inside ? "inside" : "behind" };
+    parts.push(svg("text", at, text));
   }
   if (bar.href) return svg("a", { href: bar.href, "aria-label": bar.label }, ...parts);
   return svg("g", { role: "img", "aria-label": bar.label }, ...parts);

@@ -41,6 +41,7 @@ export function requested(form) {
     ...(given.name ? { name: given.name } : {}),
     ...(given.workdir ? { workdir: given.workdir } : {}),
     ...(given.queue ? { queue: given.queue } : {}),
+    ...(given.project ? { project: given.project } : {}),
     ...(given.tasks ? { tasks: number(given.tasks) } : {}),
     ...(minutes ? { time_limit_s: Math.round(minutes * 60) } : {}),
     ...(parameters ? { parameters } : {}),

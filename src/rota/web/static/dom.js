@@ -35,10 +35,14 @@ export function seconds(moment) {
 
 export function span(s) {
   s = Math.max(0, Math.round(s));
+  const two = (large, small, unit, rest) => {
+    const left = Math.floor((s % large) / small);
+    return `${Math.floor(s / large)} ${unit}${left ? ` ${left} ${rest}` : ""}`;
+  };
   if (s < 60) return `${s} s`;
-  if (s < 3600) return `${Math.floor(s / 60)} min ${pad(s % 60)} s`;
-  if (s < 86400) return `${Math.floor(s / 3600)} h ${pad(Math.floor((s % 3600) / 60))} min`;
-  return `${Math.floor(s / 86400)} d ${Math.floor((s % 86400) / 3600)} h`;
+  if (s < 3600) return two(60, 1, "min", "s");
+  if (s < 86400) return two(3600, 60, "h", "min");
+  return two(86400, 3600, "d", "h");
 }
 
 export function clock(s, nowS = Date.now() / 1000) {
@@ -48,8 +52,6 @@ export function clock(s, nowS = Date.now() / 1000) {
   if (Math.abs(s - nowS) < 20 * 3600) return hours;
   return `${at.getFullYear()}-${pad(at.getMonth() + 1)}-${pad(at.getDate())} ${hours}`;
 }
-
-export const ago = (s) => (s ? `${span(Date.now() / 1000 - s)} ago` : "never");
 
 export function memory(mib) {
   if (!mib) return "0";
@@ -83,9 +85,9 @@ export function state(word) {
   return h("span", { class: `state ${word}` }, word);
 }
 
-// A bar that shows how much of something.
-export function part(value, of) {
+// A bar that shows how much of something; `beyond` is how it looks when there is more than all.
+export function part(value, of, beyond = "over") {
   const share = of ? Math.min(100, (100 * value) / of) : 0;
-  return h("span", { class: value > of ? "part over" : "part",
+  return h("span", { class: value > of ? `part ${beyond}` : "part",
   role: "img", "aria-label": `${round(share, 0)} %`, vars: { "--part": `${share}%` } });
 }

@@ -93,8 +93,12 @@ function facts(figures) {
 async function why() {
   const told = await api(`/jobs/${id}/why`);
   $("#why-reason").textContent = told.reason || (job.state === "running" ? "It runs." : "");
-  put($("#why-lines"), told.lines.filter((text) => text !== told.reason).map((text) => h("li",
-    null, text)));
+  const said = told.foretold;
+  const about = said ? `it will probably start about ${clock(seconds(said.expected_at))}, nine in ` +
+    `ten before ${clock(seconds(said.nine_in_ten_at))}` : null;
+  const known = [told.reason, `it is ${told.reason}`];
+  const lines = [...told.lines.filter((text) => !known.includes(text)), about].filter(Boolean);
+  put($("#why-lines"), lines.map((text) => h("li", null, text)));
   const advices = await Promise.all(told.help.map(async (text) => {
     const at = text.lastIndexOf(": rota ");
     const command = at < 0 ? "" : text.slice(at + 2);
@@ -118,6 +122,7 @@ async function why() {
 }
 
 function tries() {
+  $("#tried").hidden = !job.attempts.length;
   rows("#tries", job.attempts.map((one) => {
     const [began, ended] = [seconds(one.started_at), seconds(one.ended_at)];
     const ran = began ? span((ended || Date.now() / 1000) - began) : "";
@@ -177,10 +182,10 @@ async function measure() {
   const gpus = last.gpus_held.length;
   const shown = [
     ["CPUs", last.cpus_used, { asked: last.asked_cpus }],
-    ["Memory", last.memory_mib, { asked: last.asked_memory_mib, unit: " MiB" }],
-    ["GPU use", last.gpu_use_percent, { asked: gpus ? 100 : 0, unit: " %" }],
+    ["Memory", last.memory_mib, { asked: last.asked_memory_mib, unit: "MiB" }],
+    ["GPU use", last.gpu_use_percent, { asked: gpus ? 100 : 0, unit: "%" }],
     ["GPU memory", last.gpu_memory_mib, { asked: gpus * last.asked_gpu_memory_mib,
-      unit: " MiB" }
+      unit: "MiB" }
     ],
   ];
   measured = shown.map(([name, numbers, more]) => {

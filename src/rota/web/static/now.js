@@ -7,6 +7,10 @@ import { bars } from "./chart.js";
 const STATES = { free: "free", used: "in use", shared: "shared", reserved: "reserved",
   foreign: "used by others", closed: "closed", broken: "broken", elsewhere: "elsewhere" };
 const strips = new Map();
+// So many people are named beside their colours.
+const OWNERS = 12;
+// So many nodes of a job are named.
+const NODES = 6;
 
 function cell(gpu) {
   const users = gpu.users || [];
@@ -71,6 +75,18 @@ function sum() {
   $("#machines-sum").textContent =
     `${up} of ${strips.size} nodes up, ${free} of ${cells.length} GPUs free`;
   $("#machines-none").hidden = strips.size > 0;
+  owners(cells);
+}
+
+// Whose the colours are: the people with the most GPUs now.
+function owners(cells) {
+  const held = new Map();
+  for (const gpu of cells) for (const user of gpu.users || []) held.set(user, (held.get(user) || 0) + 1);
+  const most = [...held].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
+  const told = most.slice(0, OWNERS).map(([user, count]) => h("li", null,
+    h("i", { class: "owner", vars: { "--hue": hue(user) } }), `${user} ${count}`));
+  const more = most.length > OWNERS ? h("li", null, `and ${most.length - OWNERS} more people`) : null;
+  put($("#owners"), told, more);
 }
 
 let measured = false;
@@ -106,28 +122,33 @@ function asks(job) {
 
 function start(job) {
   if (job.state === "running" || job.state === "scheduled") return job.start_s ?
-    `ran ${span(Date.now() / 1000 - job.start_s)}` : "starting";
-  return job.start_s ? `about ${clock(job.start_s)}` : "not known";
+    `${span(Date.now() / 1000 - job.start_s)} ago` : "starting";
+  if (!job.start_s) return "not known";
+  const latest = job.latest_s ? `nine in ten such jobs start before ${clock(job.latest_s)}` : null;
+  return h("span", { title: latest }, `about ${clock(job.start_s)}`);
 }
 
 function deeds(job) {
-  if (!can("change") || !(job.mine || can("operate"))) return "";
+  // What runs of a sweep is ended on its own page.
+  if (job.running || !can("change") || !(job.mine || can("operate"))) return "";
   const ids = { ids: [job.id] };
   const held = job.state === "held";
   const deed = (verb, text) => button(text, () => change("POST", `/api/v1/jobs:${verb}`, ids,
-    `${text} ${job.id}: done`), { "aria-label": `${text} ${job.id}` });
+    `${text} ${job.ref}: done`), { "aria-label": `${text} ${job.ref}` });
   const waits = job.state === "queued" || held;
   return h("span", { class: "row" }, waits ? deed(held ? "release" : "hold", held ? "Release" :
     "Hold") : null, deed("cancel", "Cancel"));
 }
 
 function row(job) {
-  const place = job.nodes?.length ? job.nodes.join(", ") : job.reason || "";
-  const id = job.array && !job.count ? `${job.id}` : String(job.id);
-  const name = job.count ? `${job.name} (${job.count} elements wait)` : job.name;
+  const far = (job.nodes || []).length > NODES ? ` and ${job.nodes.length - NODES} more` : "";
+  const place = job.nodes?.length ? job.nodes.slice(0, NODES).join(", ") + far : job.reason || "";
+  const many = job.count ? `${job.count} elements wait` : `${job.running} elements run`;
+  const whole = Boolean(job.count || job.running);
+  const name = whole ? `${job.name} (${many})` : job.name;
   return h("tr", { class: job.mine ? "mine" : "", "data-job": job.id },
-    h("td", null, jobLink(job.id, id, Boolean(job.count))),
-    h("td", { class: "long" }, name, job.array && !job.count ? h("span", null, " in ", jobLink(job
+    h("td", null, jobLink(whole ? job.array : job.id, job.ref, whole)),
+    h("td", { class: "long" }, name, job.array && !whole ? h("span", null, " in ", jobLink(job
       .array, String(job.array), true)) : null),
     h("td", null, h("i", { class: "owner", vars: { "--hue": hue(job.user) } }), job.user),
     h("td", null, state(job.state)), h("td", null, asks(job)), h("td", null, start(job)),
@@ -165,10 +186,13 @@ async function drawQueue() {
   if (focused >= 0) $("#queue-states").children[focused].focus();
 }
 
+const isJob = (item) => item.kind === "plan" || item.kind === "likely";
+
 function planned(item) {
-  const job = item.kind === "plan" ? `job ${item.id} ` : "";
+  const job = isJob(item) ? `job ${item.id} ` : "";
   const nodes = item.nodes.length ? ` on ${item.nodes.join(", ")}` : "";
-  const times = `${clock(item.start_s)} to ${clock(item.end_s)}`;
+  const about = item.kind === "likely" ? "about " : "";
+  const times = `${about}${clock(item.start_s)} to ${clock(item.end_s)}`;
   return `${job}${item.name} (${item.user || "all"}), ${times}${nodes}`;
 }
 
@@ -180,12 +204,11 @@ async function drawAhead() {
     return;
   }
   const items = answer.items.map((item, row) => {
-    const href = item.kind === "plan" ? `/web/job/${item.id}` : null;
-    return { ...item, row, text: `${item.name} (${item.user || "all"})`, label: planned(item),
-      href };
+    const href = isJob(item) ? `/web/job/${item.id}` : null;
+    const whose = isJob(item) ? item.user : item.nodes.join(", ") || item.user || "all";
+    return { ...item, row, text: `${item.name} (${whose})`, label: planned(item), href };
   });
-  const names = items.map((item) => [item.row, item.kind === "plan" ? `job ${item.id}` : item
-    .kind]);
+  const names = items.map((item) => [item.row, isJob(item) ? `job ${item.id}` : item.kind]);
   const ends = items.map((item) => Math.min(item.end_s, item.start_s + 12 * 3600));
   const to = Math.max(answer.now_s + 600, ...ends);
   const drawn = bars({ names, items, from: answer.now_s - 60, to, now: answer.now_s,

@@ -48,6 +48,36 @@ async function idle() {
   else put($("#idle-gpus tbody"), h("tr", null, h("td", { colspan: 4 }, "No GPU is idle in a job.")));
 }
 
+// Who used the most first, and what one person used in several projects together.
+function ordered(all) {
+  const sums = new Map();
+  const hours = (one) => [one.period.gpu_hours, one.period.cpu_hours];
+  for (const one of all) {
+    const sum = sums.get(one.user) || [0, 0];
+    sums.set(one.user, hours(one).map((number, at) => number + sum[at]));
+  }
+  const more = (a, b) => b[0] - a[0] || b[1] - a[1];
+  return all.toSorted((a, b) => more(sums.get(a.user), sums.get(b.user)) || a.user.localeCompare(b
+    .user) || more(hours(a), hours(b)));
+}
+
+// A row for each project of a person; how the jobs fared is known of the person only.
+function person(one, at, most, currency) {
+  const first = used[at - 1]?.user !== one.user;
+  const rowspan = used.filter((other) => other.user === one.user).length;
+  const once = (...children) => (first ? h("td", { rowspan }, children) : null);
+  const { jobs = 0, mean_wait_s: wait = null, success_rate: rate = null } = one.fared || {};
+  return h("tr", null, once(...owner(one.user)),
+    h("td", null, one.project || "-"),
+    h("td", null, part(one.period.gpu_hours, most), ` ${round(one.period.gpu_hours, 2)}`),
+    h("td", null, round(one.period.cpu_hours, 2)),
+    h("td", null, held(one.now)),
+    h("td", null, one.period.cost ? `${one.period.cost.toFixed(2)} ${currency}` : ""),
+    once(String(jobs)),
+    once(wait === null ? "" : span(wait)),
+    once(rate === null ? "" : `${round(100 * rate, 0)} %`));
+}
+
 async function draw() {
   const period = $("#period").value;
   const [usage, stats, projects, users] = await Promise.all([api(`/usage?period_s=${period}`),
@@ -60,25 +90,15 @@ async function draw() {
   const waiting = stats.items.filter((one) => !known.has(one.user));
   const all = [...usage.items, ...waiting.map((one) => ({ user: one.user, project: "", now: {},
     period: nothing }))];
-  used = all.toSorted((a, b) => b.period.gpu_hours - a.period.gpu_hours || b.period.cpu_hours - a
-    .period.cpu_hours).map((one) => ({ ...one, fared: fared.get(one.user) }));
+  used = ordered(all).map((one) => ({ ...one, fared: fared.get(one.user) }));
   const most = Math.max(0.001, ...used.map((one) => one.period.gpu_hours));
-  const body = used.map((one) => [
-    h("span", null, owner(one.user)), one.project, h("span", null, part(one.period.gpu_hours,
-      most), ` ${round(one.period.gpu_hours, 2)}`), round(one.period.cpu_hours, 2), held(one
-      .now),
-    String(one.fared?.jobs ?? 0), one.fared?.mean_wait_s === null || !one.fared ? "" : span(
-      one.fared.mean_wait_s),
-    one.fared?.success_rate === null || !one.fared ? "" :
-    `${round(100 * one.fared.success_rate, 0)} %`, one.period.cost ?
-    `${round(one.period.cost, 2)} ${usage.currency}` : "",
-  ]);
-  if (body.length) rows("#use", body);
+  const body = used.map((one, at) => person(one, at, most, usage.currency));
+  if (body.length) put($("#use tbody"), body);
   else put($("#use tbody"), h("tr", null, h("td", { colspan: 9 },
     "Nobody used anything in this time.")));
-  rows("#shares", usage.shares.map((one) => [one.project, one.user || "(the project)",
+  rows("#shares", usage.shares.map((one) => [one.project || "-", one.user || "(the project)",
     `${round(100 * one.target)} %`, `${round(100 * one.used)} %`, h("span", null, part(one
-      .used, one.target), ` ${round(one.ratio, 2)}`)
+      .used, one.target, "more"), ` ${round(one.ratio, 2)}`)
   ]));
   quotas([...(projects.items || []).map((one) => ["project", one]), ...(users.items || []).map((
     one) => ["user", one])]);

@@ -69,6 +69,7 @@ function compare() {
     return h("tr", null, h("th", { scope: "row" }, `mean wait of ${name}`), columns.map(waits));
   };
   const head = columns.map(([name]) => h("th", { scope: "col" }, name));
+  $("#rules-box").hidden = false;
   put(
     $("#rules"),
     h("thead", null, h("tr", null, h("th", { scope: "col" }, "Figure"), head)),

@@ -43,7 +43,7 @@ const order = (a, b) => (isNaN(a) || isNaN(b) ? String(a).localeCompare(String(b
 const WORDS = { completed: "ok", running: "run", bad: "fail" };
 
 function told(found, worst) {
-  if (found.length === 1) return `job ${worst.id}: ${worst.state}${worst.cause ? `, ${worst.cause}` : ""}`;
+  if (found.length === 1) return `job ${id}_${worst.index}: ${worst.state}${worst.cause ? `, ${worst.cause}` : ""}`;
   const ended = found.filter((one) => ENDED.has(one.state)).length;
   return `${found.length} elements, ${ended} ended, worst ${worst.state}`;
 }
@@ -155,9 +155,9 @@ async function failures() {
   const drawn = await Promise.all(sorted.map(async ([cause, found]) => {
     const lines = await lead(found[0]);
     return h("details", { open: sorted.length <= 4 },
-      h("summary", null, `${found.length} times ${cause}`),
+      h("summary", null, `${found.length} failed: ${cause.replace(/^exit: /, "")}`),
       lines ? h("pre", null, lines) : null,
-      h("p", null, found.slice(0, 40).flatMap((one) => [jobLink(one.id), " "]), found
+      h("p", null, found.slice(0, 40).flatMap((one) => [jobLink(one.id, `${id}_${one.index}`), " "]), found
         .length > 40 ? `and ${found.length - 40} more` : ""));
   }));
   const made = $("#redone");

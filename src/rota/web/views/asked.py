@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Actor
 
 
-class Elsewhere(Exception):
+class MovedPage(Exception):
     """What was asked for has its page at another address."""
 
     def __init__(self, place: str) -> None:
@@ -21,7 +21,7 @@ class Elsewhere(Exception):
         self.place = place
 
 
-class Asked(NamedTuple):
+class PageRequest(NamedTuple):
     """Who asks, for what: the words of the path, and the parameters behind it."""
 
     context: Context

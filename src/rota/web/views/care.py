@@ -12,6 +12,7 @@ from rota.api.auth import require
 from rota.api.site.node_keys import pending_views
 from rota.api.watch.status import head_views
 from rota.heads import GONE_S
+from rota.hostlist import natural
 from rota.store.api import AuditFilter
 from rota.web.views.now import shown_state
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from rota.api.watch.status import HeadView
     from rota.core.facts.node import Node
     from rota.store.api import Store
-    from rota.web.views.asked import Asked
+    from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "care", "operate"
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -28,7 +29,7 @@ DISK_FAIL_MIB, DISK_WARN_MIB = 100, 1024
 CLOSED_MAX = 50
 
 
-class Finding(NamedTuple):
+class CareFinding(NamedTuple):
     """How it is, what was looked at, what was seen, what to do."""
 
     level: str
@@ -37,7 +38,7 @@ class Finding(NamedTuple):
     advice: str = ""
 
 
-class Machine(msgspec.Struct, omit_defaults=True):
+class NodeCare(msgspec.Struct, omit_defaults=True):
     """A node as its keeper sees it. Times are seconds since 1970."""
 
     name: str
@@ -45,7 +46,7 @@ class Machine(msgspec.Struct, omit_defaults=True):
     drained: bool
     connected: bool
     version: str
-    seen_s: float
+    heard_s: float
     jobs: int
     gpus: int
     system: str
@@ -55,17 +56,18 @@ class Machine(msgspec.Struct, omit_defaults=True):
     by: str = ""
 
 
-async def words(asked: Asked) -> dict[str, Any]:
+async def words(asked: PageRequest) -> dict[str, Any]:
     return {}
 
 
-async def care(asked: Asked) -> dict[str, Any]:
+async def care(asked: PageRequest) -> dict[str, Any]:
     """Every node, nodes that wait for approval, and what was found out about the service."""
     require(asked.actor, RIGHT)
     cluster = asked.cluster
-    closed = [name for name, node in sorted(cluster.nodes.items()) if node.drained]
+    closed = [name for name, node in cluster.nodes.items() if node.drained]
     by = await _by_whom(asked, closed[:CLOSED_MAX])
-    machines = [_machine(asked, node, by) for _, node in sorted(cluster.nodes.items())]
+    names = sorted(cluster.nodes, key=natural)
+    machines = [_machine(asked, cluster.nodes[name], by) for name in names]
     return {
         "now_s": asked.host.clock.now_s(),
         "items": machines,
@@ -75,7 +77,7 @@ async def care(asked: Asked) -> dict[str, Any]:
     }
 
 
-async def _by_whom(asked: Asked, names: list[str]) -> dict[str, str]:
+async def _by_whom(asked: PageRequest, names: list[str]) -> dict[str, str]:
     """Who last drained each of these nodes, by the audit."""
     if not names:
         return {}
@@ -91,15 +93,15 @@ async def _by_whom(asked: Asked, names: list[str]) -> dict[str, str]:
     return await asked.host.read(look)
 
 
-def _machine(asked: Asked, node: Node, by: dict[str, str]) -> Machine:
+def _machine(asked: PageRequest, node: Node, by: dict[str, str]) -> NodeCare:
     session = asked.host.sessions.by_node.get(node.name)
-    return Machine(
+    return NodeCare(
         name=node.name,
         state=shown_state(node),
         drained=node.drained,
         connected=session is not None,
         version=session.version if session is not None else "",
-        seen_s=node.seen_s,
+        heard_s=_heard_s(asked, node) if session is not None else node.seen_s,
         jobs=len({asked.cluster.live.where[uid][0] for uid in node.live}),
         gpus=len(node.spec.devices),
         system=node.spec.system,
@@ -110,43 +112,49 @@ def _machine(asked: Asked, node: Node, by: dict[str, str]) -> Machine:
     )
 
 
-def findings(asked: Asked, machines: list[Machine]) -> list[Finding]:
+def _heard_s(asked: PageRequest, node: Node) -> float:
+    """An agent on our own machine does not beat: while it is connected it is there."""
+    silent_s = asked.host.sessions.silent_s(node.name) if node.lease_s else 0.0
+    return asked.host.clock.now_s() - silent_s
+
+
+def findings(asked: PageRequest, machines: list[NodeCare]) -> list[CareFinding]:
     """What ``rota doctor`` would say of the service itself."""
     host, settings = asked.host, asked.context.settings
     found = [
-        Finding(FAIL, "database", host.trouble, "see the log of the controller")
+        CareFinding(FAIL, "database", host.trouble, "see the log of the controller")
         if host.trouble
-        else Finding(OK, "database", settings.database.partition("://")[0] or "ready")
+        else CareFinding(OK, "database", settings.database.partition("://")[0] or "ready")
     ]
     if host.warning:
-        found.append(Finding(FAIL, "nodes", host.warning))
+        found.append(CareFinding(FAIL, "nodes", host.warning))
     found += _disk(settings.database)
     found += _heads(head_views(asked.context))
     away = [machine.name for machine in machines if not machine.connected and not machine.engine]
     seen = f"{len(machines) - len(away)} of {len(machines)} connected"
     advice = f"look at {', '.join(away[:5])}" if away else ""
-    found.append(Finding(WARN if away else OK, "agents", seen, advice))
+    found.append(CareFinding(WARN if away else OK, "agents", seen, advice))
     old = sorted({m.version for m in machines if m.version} - {settings.version})
     if old:
         seen = f"agents of {', '.join(old)}, controller {settings.version}"
-        found.append(Finding(WARN, "versions", seen, "install the same on every node"))
+        found.append(CareFinding(WARN, "versions", seen, "install the same on every node"))
     else:
-        found.append(Finding(OK, "versions", settings.version))
+        found.append(CareFinding(OK, "versions", settings.version))
     return found
 
 
-def _heads(heads: list[HeadView]) -> list[Finding]:
+def _heads(heads: list[HeadView]) -> list[CareFinding]:
     """Whether one of the heads would take over, where there are several."""
     if not heads:
         return []
     waiting = [head.url for head in heads if not head.leads and head.silent_s <= GONE_S]
     seen = f"{len(waiting)} of {len(heads) - 1} stand by"
     if not waiting:
-        return [Finding(WARN, "heads", seen, "nobody would take over: rota up --standby")]
-    return [Finding(OK if len(waiting) == len(heads) - 1 else WARN, "heads", seen)]
+        return [CareFinding(WARN, "heads", seen, "nobody would take over: rota up --standby")]
+    return [CareFinding(OK if len(waiting) == len(heads) - 1 else WARN, "heads", seen)]
 
 
-def _disk(database: str) -> list[Finding]:
+def _disk(database: str) -> list[CareFinding]:
     """Only where the database is a file of this machine."""
     folder = os.path.dirname(database)
     if not os.path.isdir(folder):
@@ -154,9 +162,9 @@ def _disk(database: str) -> list[Finding]:
     free_mib = shutil.disk_usage(folder).free >> 20
     seen = f"{free_mib / 1024:.1f} GiB free for the database"
     if free_mib < DISK_FAIL_MIB:
-        return [Finding(FAIL, "disk", seen, "make room: submits are refused when it is full")]
+        return [CareFinding(FAIL, "disk", seen, "make room: submits are refused when it is full")]
     level = WARN if free_mib < DISK_WARN_MIB else OK
-    return [Finding(level, "disk", seen, "make room soon" if level == WARN else "")]
+    return [CareFinding(level, "disk", seen, "make room soon" if level == WARN else "")]
 
 
 FEEDS = {"care": care}

@@ -11,10 +11,11 @@ import msgspec
 from rota.api.site.reservations import reservation_view
 from rota.api.views.gpus import gpu_views
 from rota.api.views.reasons import Reasons
-from rota.api.views.views import resources_view
+from rota.api.views.views import ref_of, resources_view
 from rota.controller.launches.launch import fill_in
 from rota.core.facts.array import Array
 from rota.core.facts.states import ACTIVE, FINAL, JobState, NodeState
+from rota.hostlist import natural
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
     from rota.core.facts.node import Node
-    from rota.web.views.asked import Asked
+    from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "now", "read"
 PAGE_ROWS = 50
@@ -64,7 +65,7 @@ class Strip(msgspec.Struct, omit_defaults=True):
     cells: list[Cell] = []
 
 
-class Row(msgspec.Struct, omit_defaults=True):
+class QueueRow(msgspec.Struct, omit_defaults=True):
     """One job that has not ended, or what waits of an array. Times are seconds since 1970."""
 
     id: int
@@ -80,25 +81,30 @@ class Row(msgspec.Struct, omit_defaults=True):
     priority: int
     mine: bool = False
     reason: str = ""
+    #: How people name it: 12, or 15_3 for an element of an array.
+    ref: str = ""
     #: When it started, or is expected to; 0: nobody can say.
     start_s: float = 0.0
+    #: Nine in ten such jobs have started by then; 0: it has started, or nobody can say.
+    latest_s: float = 0.0
     #: When its limit ends it; 0: it has none.
     end_s: float = 0.0
     nodes: list[str] = []
-    #: Of an array: how many elements wait.
+    #: Of an array: how many elements wait, or how many run.
     count: int = 0
+    running: int = 0
     array: int = 0
 
 
-async def words(asked: Asked) -> dict[str, Any]:
+async def words(asked: PageRequest) -> dict[str, Any]:
     return {"queues": sorted(asked.cluster.queues)}
 
 
-async def nodes(asked: Asked) -> dict[str, Any]:
+async def nodes(asked: PageRequest) -> dict[str, Any]:
     """Every node, or those of ``names`` and which of these are gone."""
     cluster = asked.cluster
     named = asked.query.get("names", "")
-    wanted = named.split(",") if named else sorted(cluster.nodes)
+    wanted = named.split(",") if named else sorted(cluster.nodes, key=natural)
     known = [cluster.nodes[name] for name in wanted if name in cluster.nodes]
     found = [_strip(asked, node) for node in known]
     return {
@@ -114,7 +120,7 @@ def shown_state(node: Node) -> str:
     return "drained" if node.drained and node.state is NodeState.UP else str(node.state)
 
 
-def _strip(asked: Asked, node: Node) -> Strip:
+def _strip(asked: PageRequest, node: Node) -> Strip:
     cluster, spec, room = asked.cluster, node.spec, node.headroom()
     views = gpu_views(cluster, node, asked.context.measures)
     return Strip(
@@ -148,27 +154,49 @@ def _cell(cluster: Cluster, view: GpuView) -> Cell:
     )
 
 
-async def queue(asked: Asked) -> dict[str, Any]:
+async def queue(asked: PageRequest) -> dict[str, Any]:
     """One page of what runs and waits: one's own first, then in the order of expected starts."""
     text, wanted = asked.query.get("search", "").lower(), asked.query.get("state", "")
     first = asked.number("page", 0, 100_000) * PAGE_ROWS
     user, promises = asked.actor.user, asked.host.scheduler.promises.kept
     counts: Counter[str] = Counter()
     keyed = []
+    #: Elements that run, by their array; who searches looks for single ones.
+    running: dict[int, list[Job]] = {}
     for item in _items(asked.cluster):
         if text and not _matches(item, text):
             continue
         state, mine = _state(item), item.spec.user == user
         counts[state] += 1
         counts["mine"] += mine
-        if not wanted or (mine if wanted == "mine" else wanted == state):
-            promise = promises.get(item.id)
-            start_s = promise.start_s if promise is not None else _NEVER_S
-            keyed.append((not mine, _RANK.get(state, 1), start_s, -item.spec.priority, item.id))
+        if wanted and not (mine if wanted == "mine" else wanted == state):
+            continue
+        if not text and not isinstance(item, Array) and item.array_id and state in ACTIVE:
+            siblings = running.setdefault(item.array_id, [])
+            siblings.append(item)
+            if len(siblings) > 1:
+                continue
+        promise = promises.get(item.id)
+        start_s = promise.start_s if promise is not None else _NEVER_S
+        keyed.append((not mine, _RANK.get(state, 1), start_s, -item.spec.priority, item.id))
     reasons = Reasons(asked.host.scheduler, asked.host.clock.now_s())
     shown = nsmallest(first + PAGE_ROWS, keyed)[first:]
     rows = [_row(asked, _item(asked.cluster, key[-1]), reasons) for key in shown]
+    for row in rows:
+        if row.array and not row.count:
+            _fold(row, running.get(row.array, []))
     return {"items": rows, "total": len(keyed), "page_rows": PAGE_ROWS, "counts": counts}
+
+
+def _fold(row: QueueRow, elements: list[Job]) -> None:
+    """One row for all elements of an array that run."""
+    if len(elements) < 2:
+        return
+    live = [attempt for job in elements for attempt in job.live_attempts]
+    row.running, row.ref = len(elements), str(row.array)
+    row.name = elements[0].spec.name
+    row.start_s = min((job.started_s for job in elements if job.started_s), default=0.0)
+    row.nodes = sorted({attempt.allocation.node for attempt in live}, key=natural)
 
 
 def _item(cluster: Cluster, number: int) -> Job | Array:
@@ -193,11 +221,11 @@ def _matches(item: Job | Array, text: str) -> bool:
     return any(text in word for word in known) or text in (str(item.id), str(number))
 
 
-def _row(asked: Asked, item: Job | Array, reasons: Reasons) -> Row:
+def _row(asked: PageRequest, item: Job | Array, reasons: Reasons) -> QueueRow:
     spec, state = item.spec, _state(item)
     held = resources_view(spec.request)
     promise = asked.host.scheduler.promise_of(item.id)
-    row = Row(
+    row = QueueRow(
         id=item.id,
         name=spec.name,
         user=spec.user,
@@ -213,11 +241,14 @@ def _row(asked: Asked, item: Job | Array, reasons: Reasons) -> Row:
         start_s=promise.start_s if promise is not None else 0.0,
         reason=reasons.of(item),
     )
+    if said := asked.context.foretelling.of_item(item):
+        row.start_s = row.start_s or said.at_s + said.word.wait_s
+        row.latest_s = said.at_s + said.word.most_s
     if isinstance(item, Array):
-        row.count, row.array = len(item.pending()), item.id
+        row.count, row.array, row.ref = len(item.pending()), item.id, str(item.id)
         return row
     row.name = fill_in(spec.name, item)
-    row.array = item.array_id
+    row.array, row.ref = item.array_id, ref_of(item)
     if state in ACTIVE and item.started_s:
         row.start_s = item.started_s
         row.end_s = item.started_s + spec.time_limit_s if spec.time_limit_s else 0.0
@@ -225,16 +256,46 @@ def _row(asked: Asked, item: Job | Array, reasons: Reasons) -> Row:
     return row
 
 
-async def ahead(asked: Asked) -> dict[str, Any]:
+async def ahead(asked: PageRequest) -> dict[str, Any]:
     """What starts next, and which reservations stand, in the order of their beginnings."""
     cluster, now_s = asked.cluster, asked.host.clock.now_s()
     bars = [bar for bar in promised(asked) if bar["end_s"] > now_s]
-    reserved = [bar for bar in reservations(cluster, now_s) if bar["end_s"] > now_s]
-    found = sorted([*bars, *reserved], key=lambda bar: (bar["start_s"], str(bar["id"])))
+    bars += likely(asked, {bar["id"] for bar in bars})
+    bars += [bar for bar in reservations(cluster, now_s) if bar["end_s"] > now_s]
+    found = sorted(bars, key=lambda bar: (bar["start_s"], str(bar["id"])))
     return {"now_s": now_s, "items": found[:AHEAD], "more": max(0, len(found) - AHEAD)}
 
 
-def promised(asked: Asked) -> Iterator[dict[str, Any]]:
+def likely(asked: PageRequest, promised: set[int]) -> Iterator[dict[str, Any]]:
+    """The next in line of which nothing is promised, when they will probably start.
+
+    Of an array only the first that waits.
+    """
+    cluster, foretelling = asked.cluster, asked.context.foretelling
+    arrays = (cluster.array_of(number) for number in promised)
+    known = promised | {array.id for array in arrays if array is not None}
+    shown = {*known}
+    for number in foretelling.jobs:
+        item, said = cluster.jobs.get(number) or cluster.array_of(number), foretelling.of(number)
+        if item is None or said is None or _state(item) in ACTIVE or item.id in shown:
+            continue
+        start_s = max(said.at_s + said.word.wait_s, asked.host.clock.now_s())
+        yield {
+            "kind": "likely",
+            "id": item.id,
+            "name": item.spec.name,
+            "user": item.spec.user,
+            "start_s": start_s,
+            "end_s": start_s + (item.spec.time_limit_s or item.spec.estimate_s),
+            "nodes": [],
+            "gpus": 0,
+        }
+        shown.add(item.id)
+        if len(shown) - len(known) == AHEAD:
+            return
+
+
+def promised(asked: PageRequest) -> Iterator[dict[str, Any]]:
     """Jobs that wait and know when and where they start."""
     cluster = asked.cluster
     for promise in asked.host.scheduler.promises.all():

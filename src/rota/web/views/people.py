@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rota.web.views.asked import Asked
+    from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "people", "read"
 
 
-async def words(asked: Asked) -> dict[str, Any]:
+async def words(asked: PageRequest) -> dict[str, Any]:
     return {}

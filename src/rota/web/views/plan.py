@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.states import FINAL, JobState
 from rota.core.words.presets import PRESETS
+from rota.hostlist import natural
 from rota.store.api import JobFilter
 from rota.web.views.now import promised, reservations
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 
     from rota.core.facts.job import Job
     from rota.store.api import Store
-    from rota.web.views.asked import Asked
+    from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "plan", "read"
 #: So many jobs that ended are drawn, the newest.
@@ -23,11 +24,11 @@ HOURS_MAX = 168
 NODES_MAX = 60
 
 
-async def words(asked: Asked) -> dict[str, Any]:
+async def words(asked: PageRequest) -> dict[str, Any]:
     return {"queues": sorted(asked.cluster.queues), "policies": list(PRESETS)}
 
 
-async def gantt(asked: Asked) -> dict[str, Any]:
+async def gantt(asked: PageRequest) -> dict[str, Any]:
     """Bars of what ran, runs, is promised and reserved, and the nodes that they are on."""
     host, cluster = asked.host, asked.cluster
     now_s = host.clock.now_s()
@@ -47,7 +48,8 @@ async def gantt(asked: Asked) -> dict[str, Any]:
         for bar in reservations(cluster, now_s)
         if bar["end_s"] > since_s and bar["start_s"] < now_s + hours * 3600
     ]
-    names = sorted({*cluster.nodes} | {node for bar in bars for node in bar["nodes"]})
+    known = {*cluster.nodes} | {node for bar in bars for node in bar["nodes"]}
+    names = sorted(known, key=natural)
     return {
         "now_s": now_s,
         "since_s": since_s,

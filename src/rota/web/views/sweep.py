@@ -15,7 +15,7 @@ from rota.core.facts.errors import NotFound
 
 if TYPE_CHECKING:
     from rota.api.views.views import JobView
-    from rota.web.views.asked import Asked
+    from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "sweep", "read"
 #: More elements than this are no grid that anybody reads.
@@ -36,14 +36,14 @@ class Element(msgspec.Struct, omit_defaults=True):
     ended_at: str | None = None
 
 
-async def _array(asked: Asked) -> Array:
+async def _array(asked: PageRequest) -> Array:
     found = await find(asked.host, asked.ref)
     if not isinstance(found, Array):
         raise NotFound(f"job {found.id} is no array; see /web/job/{found.id}")
     return found
 
 
-async def words(asked: Asked) -> dict[str, Any]:
+async def words(asked: PageRequest) -> dict[str, Any]:
     array = await _array(asked)
     return {
         "job": array.id,
@@ -53,7 +53,7 @@ async def words(asked: Asked) -> dict[str, Any]:
     }
 
 
-async def elements(asked: Asked) -> dict[str, Any]:
+async def elements(asked: PageRequest) -> dict[str, Any]:
     """Every element, or those among ``ids``: what changed since the page was drawn."""
     array = await _array(asked)
     given = split_ids(asked.query.get("ids", ""))
