@@ -215,5 +215,8 @@ def test_what_cannot_be_meant_is_refused_in_one_line(
 
 
 def test_something_that_cannot_be_called_is_refused(cluster: rota.ClusterContext):
-    with pytest.raises(TypeError, match="12 is not a function"):
+    with pytest.raises(TypeError, match=r"12 is not a function; expected something to call$"):
         cluster.submit(12)
+    for command in ("echo hi", ["echo", "hi"]):
+        with pytest.raises(TypeError, match=r"for a command: rota\.Job\(NAME\)\.command"):
+            cluster.submit(command)

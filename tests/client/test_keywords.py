@@ -24,6 +24,11 @@ def open_to_all(rate: float, **settings: object) -> object:
     return rate, settings
 
 
+def test_an_option_that_is_misspelt_is_refused_with_the_right_name():
+    with pytest.raises(TypeError, match="tiem: there is no such option; did you mean time"):
+        rota.job(tiem="2h")(abs)  # type: ignore[call-arg]
+
+
 def test_what_the_function_names_is_for_the_function_and_the_rest_is_for_the_job():
     given = {"epochs": 3, "name": "x", "gpus": 1, "time_limit": "2h"}
 

@@ -46,6 +46,20 @@ def test_a_job_that_waits_can_be_held(cluster: rota.ClusterContext):
     assert cluster.hold(job).state == "held"
 
 
+def test_why_of_a_function_that_failed_names_its_exception(cluster: rota.ClusterContext):
+    job = cluster.submit(_fails)
+    assert isinstance(job.exception(timeout=60), KeyError)
+
+    why = job.why()
+
+    assert repr(why) == "<why failed: KeyError: 'no such shard'>"
+    assert "| KeyError: 'no such shard'" in str(why)
+
+
+def _fails() -> None:
+    raise KeyError("no such shard")
+
+
 def test_why_and_plan_tell_a_story_and_nodes_are_there(cluster: rota.ClusterContext):
     job = cluster.options(cpus=100, scheduling_timeout_s=600).submit(abs, -1)
 
@@ -56,10 +70,19 @@ def test_why_and_plan_tell_a_story_and_nodes_are_there(cluster: rota.ClusterCont
     assert why.state == "queued"
     assert why.reason in str(why)
     assert plan.starts
+    assert str(plan) == f"it would start now on {plan.nodes[0]}"
     assert plan.nodes == [cluster.nodes()[0].name]
     assert not command.starts
     assert cluster.jobs(name="tried") == []
     assert [node.state for node in cluster.nodes()] == ["up"]
+
+
+def test_a_cluster_and_its_jobs_say_in_a_notebook_which_they_are(cluster: rota.ClusterContext):
+    first, second = cluster.options(hold=True, name="pair").map(abs, [-1, -2])
+
+    assert repr(cluster) == f"<ClusterContext {cluster.url}>"
+    assert repr(second) == f"<JobHandle {first.id - 1}_1 'pair' not ended>"
+    assert repr(second.status()) == f"<job {first.id - 1}_1 held>"
 
 
 def test_output_is_followed_while_it_comes(cluster: rota.ClusterContext, tmp_path: Path):

@@ -118,6 +118,7 @@ class JobOptions(TypedDict, total=False):
     preemptible: bool
     priority: int | str
     project: str
+    promise: bool
     pty: bool
     qos: str
     queue: str
@@ -206,12 +207,21 @@ def _taken(function: Callable[..., Any]) -> tuple[set[str], bool, bool]:
     return named, takes_any, True
 
 
+def _not_a_function(given: object) -> TypeError:
+    words = given if isinstance(given, (list, tuple)) else [given]
+    hint = "; for a command: rota.Job(NAME).command(…)"
+    return TypeError(
+        f"submit: {given!r} is not a function; expected something to call"
+        + (hint if words and all(isinstance(word, str) for word in words) else "")
+    )
+
+
 def check_call(
     function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
 ) -> None:
     """Refuse a call that could only fail in the job."""
     if not callable(function):
-        raise TypeError(f"submit: {function!r} is not a function; expected something to call")
+        raise _not_a_function(function)
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -239,8 +249,16 @@ def plain(given: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def _refuse_misspelt(options: Mapping[str, Any]) -> None:
+    """A name that is nearly that of an option; the server judges all others."""
+    for name in sorted(options.keys() - OPTIONS):
+        if near := difflib.get_close_matches(name, OPTIONS, 1):
+            raise TypeError(f"{name}: there is no such option; did you mean {near[0]}?")
+
+
 def merged(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
     """Options of which the later ones count; variables and labels are added."""
+    _refuse_misspelt(after)
     first, last = plain(before), plain(after)
     for name in ADDED:
         if name in first and name in last:

@@ -61,6 +61,9 @@ class ClusterContext(Calling, Verbs):
         self._watcher = Watcher(client.twin())
         self._number = opening(self)
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.url}>"
+
     @property
     def client(self) -> Client:
         """What speaks to the server."""

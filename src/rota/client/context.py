@@ -62,7 +62,7 @@ class JobContext:
             return self.rank, self.world_size
         known = json.loads(Path(path).read_text())
         ranks = {member["task"]: int(member["rank"]) for member in known["members"]}
-        # Whoever was asked to leave is no member any more.
+        # A task that was asked to leave is no member any more.
         return ranks.get(self.rank, -1), int(known["world_size"])
 
     def port(self, name: str) -> int:

@@ -67,7 +67,9 @@ class JobReference:
         return str(self.id)
 
     def __repr__(self) -> str:
-        words = [type(self).__name__, str(self.id), repr(self.name) if self.name else ""]
+        family = self.family
+        ref = str(self.id) if family is None else f"{family.array}_{family.place}"
+        words = [type(self).__name__, ref, repr(self.name) if self.name else ""]
         return f"<{' '.join(word for word in words if word)} {self.ended_as or 'not ended'}>"
 
     def __reduce__(self) -> NoReturn:
@@ -76,7 +78,7 @@ class JobReference:
         )
 
 
-class Desk(Protocol):
+class HandleDesk(Protocol):
     """What a handle asks of the connection that it came from."""
 
     @property
@@ -107,7 +109,7 @@ class JobHandle(JobReference, Future[T]):
     def __init__(
         self,
         job_id: int,
-        desk: Desk,
+        desk: HandleDesk,
         tasks: int = 1,
         *,
         name: str = "",

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 from rota import logins, paths
 from rota.client.errors import ClientError, NobodyThere, Refused, Unreachable
 from rota.client.wire.answers import decode
+from rota.client.wire.leading import await_answer
 from rota.client.wire.sending import encode, given
 from rota.client.wire.ways import connection_to
 from rota.heads import LEADER_HEADER, MAX_LAG_HEADER, addresses_of
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
     from typing import IO
 
 API = "/api/v1"
-CONNECT_TIMEOUT_S = 10.0
+#: The next of several heads is tried the sooner.
+CONNECT_TIMEOUT_S, HEAD_CONNECT_S = 10.0, 3.0
 ANSWER_TIMEOUT_S = 60.0
 #: How long a call waits for one of several heads to lead, and between two rounds of asking.
 HEADS_PATIENCE_S, HEADS_PAUSE_S = 20.0, 0.2
@@ -91,7 +93,7 @@ class Client:
             connection.close()
 
     def secure_socket(self, host: str, port: int | None) -> socket.socket:
-        """An encrypted connection for whoever speaks something else than HTTP on it."""
+        """An encrypted connection for a caller that speaks something else than HTTP on it."""
         from rota.client.wire.pinned import PinnedConnection
 
         connection = PinnedConnection(host, port, CONNECT_TIMEOUT_S, self.fingerprint)
@@ -295,6 +297,9 @@ class Client:
                 connection.sock.settimeout(timeout_s)
             try:
                 connection.request(method, self._target(path, parameters), payload, headers)
+                others = self.addresses[1:] if self._has_heads else ()
+                if others:
+                    await_answer(connection.sock, others, self.fingerprint, timeout_s)
                 response = connection.getresponse()
                 self.has_answered = True
                 return response
@@ -323,7 +328,8 @@ class Client:
     def _connect(self, timeout_s: float) -> HTTPConnection:
         failures: list[OSError] = []
         for address in [*self.addresses]:
-            patience_s = min(timeout_s, CONNECT_TIMEOUT_S)
+            usual_s = HEAD_CONNECT_S if self._has_heads else CONNECT_TIMEOUT_S
+            patience_s = min(timeout_s, usual_s)
             connection, self._prefix = connection_to(address, patience_s, self.fingerprint)
             try:
                 connection.connect()

@@ -42,7 +42,7 @@ class WorkerLost(BrokenExecutor):
     """The worker that ran a call, or the last one that could have, is gone."""
 
 
-class Call:
+class PooledCall:
     """A call that waits for a worker."""
 
     __slots__ = ("arguments", "function", "future", "number")
@@ -62,7 +62,7 @@ class WorkerPool(Executor):
             raise ValueError(f"workers: {workers} is not valid; 1 or more")
         self._key = os.urandom(32)
         self._sock, address = cluster.open_listener()
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
+        self._calls: queue.SimpleQueue[PooledCall | None] = queue.SimpleQueue()
         self._numbers = itertools.count()
         self._lock = threading.Lock()
         self._outstanding: set[Future[Any]] = set()
@@ -95,7 +95,7 @@ class WorkerPool(Executor):
     def _put(
         self, number: int, function: bytes, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Future[Any]:
-        call = Call(number, function, _dumps((args, kwargs)))
+        call = PooledCall(number, function, _dumps((args, kwargs)))
         with self._lock:
             if not self._open:
                 raise RuntimeError("cannot schedule new futures after shutdown")
@@ -162,7 +162,7 @@ class WorkerPool(Executor):
             if call.future.set_running_or_notify_cancel():
                 call.future.set_exception(WorkerLost(words))
 
-    def _waiting(self) -> Iterator[Call]:
+    def _waiting(self) -> Iterator[PooledCall]:
         with contextlib.suppress(queue.Empty):
             while True:
                 call = self._calls.get_nowait()

@@ -19,6 +19,8 @@ class JobStatus:
         #: All that the server says about it.
         self.record = dict(record)
         self.id: int = record["id"]
+        #: How people name it: 12, or 15_3 for an element of an array.
+        self.ref: str = record.get("ref") or str(self.id)
         self.name: str = record.get("name") or ""
         self.user: str = record.get("user") or ""
         self.state: str = record["state"]
@@ -34,7 +36,7 @@ class JobStatus:
         return JobState(self.state) in FINAL
 
     def __repr__(self) -> str:
-        return f"<job {self.id} {self.state}>"
+        return f"<job {self.ref} {self.state}>"
 
 
 class Node:
@@ -64,12 +66,17 @@ class Why:
         self.help: list[str] = record["help"]
         #: When it will probably start, with bands, in RFC 3339; None when nobody can say.
         self.foretold: dict[str, Any] | None = record.get("foretold")
+        #: Of one that failed: the exception of a Python program, and the last lines that it wrote.
+        self.error: str = record.get("error") or ""
+        self.last_lines: list[str] = record.get("last_lines") or []
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines, *self.help])
+        error = [self.error] if self.error else []
+        wrote = [f"| {line}" for line in self.last_lines]
+        return _story(self.reason, [*self.lines, *error, *wrote], self.help)
 
     def __repr__(self) -> str:
-        return f"<why {self.state}: {self.reason}>"
+        return f"<why {self.state}: {self.error or self.reason.removeprefix(f'{self.state}: ')}>"
 
 
 class Plan:
@@ -91,10 +98,16 @@ class Plan:
         self.nodes: list[str] = [held["node"] for held in record["allocations"]]
 
     def __str__(self) -> str:
-        return "\n".join([*self.lines, *self.help])
+        return _story(self.reason, self.lines, self.help)
 
     def __repr__(self) -> str:
         return f"<plan {'starts now' if self.starts else self.reason}>"
+
+
+def _story(reason: str, lines: list[str], remedies: list[str]) -> str:
+    """The reason, unless the lines begin with it, then all that is known."""
+    first = [] if reason in "".join(lines[:1]) else [reason]
+    return "\n".join([*first, *lines, *remedies])
 
 
 class JobFailed(JobError):

@@ -142,7 +142,7 @@ class Verbs:
     ) -> str | Iterator[str]:  # fmt: skip
         """All that a job has written so far; with ``follow`` pieces as they come, until it ends.
 
-        ``tail`` begins with the last so many lines.
+        ``tail`` begins with that number of lines from the end.
         """
         pieces = self.log_pieces(job, stream, task, tail, follow=follow)
         return pieces if follow else "".join(pieces)

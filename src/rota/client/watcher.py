@@ -64,7 +64,7 @@ class Watcher:
             self._ask_for_all()
 
     def close(self) -> None:
-        """Let go: whoever still waits is told."""
+        """Let go: a caller that still waits is told."""
         self._closed = True
         self._client.hang_up()
         if self._thread is not None and self._thread is not threading.current_thread():

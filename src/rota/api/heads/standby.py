@@ -15,11 +15,11 @@ from msgspec.structs import replace
 from rota.api.door.certificate import CERTIFICATE, KEY, server_context, wants_tls
 from rota.api.heads import shared_keys
 from rota.api.heads.reading import Reader
+from rota.api.heads.turn import Turn
 from rota.api.heads.waiting_room import WaitingRoom
 from rota.controller.chores.rounds import begin
 from rota.controller.launches.vault import read_vault
 from rota.core.facts.errors import Rejected, RotaError, Unavailable
-from rota.heads import BEAT_S
 from rota.store.errors import NotLeading
 from rota.store.heads import SILENT_S, Attention
 from rota.store.open import is_postgres, open_lookout, open_store
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rota.api.plan import Plan
+    from rota.api.plan import ControllerPlan
     from rota.store.heads import Head
     from rota.store.sql import SqlStore
 
@@ -39,11 +39,13 @@ log = logging.getLogger("rota.controller")
 #: So long one try for the lock waits: between two of them it is seen whether to go on.
 TRY_S = 1.0
 PAUSE_S = 0.5
+#: How often it says that it is there, and looks whether the leader is.
+LOOK_S = 0.25
 #: How soon the log is followed again after it could not be.
 FOLLOW_AGAIN_S = 5.0
 
 
-def check(plan: Plan) -> None:
+def check(plan: ControllerPlan) -> None:
     """Refuse what cannot be shared by several heads."""
     if not is_postgres(plan.database):
         raise Rejected(
@@ -65,7 +67,7 @@ class Standby:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ControllerPlan,
         folder: Path,
         sockets: Sequence[socket.socket],
         me: Callable[[int, int], Head],
@@ -77,15 +79,27 @@ class Standby:
         self._room = WaitingRoom(sockets, self._reader)
         self._beat = 0
 
-    async def wait(self, waits: Callable[[], None], stop: asyncio.Event) -> SqlStore | None:
-        """Until it leads: the store. None: it was told to stop. ``waits`` is called if it must."""
+    async def wait(self, waits: Callable[[], None], stop: asyncio.Event) -> Turn | None:
+        """Until it leads. None: it was told to stop. ``waits`` is called if it must.
+
+        It answers from the first moment on: who calls a head whose database does not answer goes on
+        to the next one.
+        """
+        await self._open_room()
         try:
-            return self._lead(await self._try(0.0))
+            return await self._wait(waits, stop)
+        finally:
+            self._lookout.close()
+            await self._room.close()
+
+    async def _wait(self, waits: Callable[[], None], stop: asyncio.Event) -> Turn | None:
+        try:
+            return Turn(self._lead(await self._try(0.0)))
         except NotLeading:
             pass
         except Unavailable as error:
             self._room.trouble = str(error)
-        await self._open_room()
+        await self._meet_others()
         waits()
         log.info("this head stands by: %s leads", self._room.leader or "another controller")
         chores = [
@@ -93,13 +107,14 @@ class Standby:
             begin("following the log", self._reader.follow, FOLLOW_AGAIN_S),
         ]
         try:
-            return await self._stand_in_line(stop)
+            store = await self._stand_in_line(stop)
         finally:
             for chore in chores:
                 chore.cancel()
             await asyncio.gather(*chores, return_exceptions=True)
-            await asyncio.to_thread(self._lookout.close)
-            await self._room.close()
+        if store is None:
+            return None
+        return Turn(store, await self._reader.ended(store), self._reader.app)
 
     async def _stand_in_line(self, stop: asyncio.Event) -> SqlStore | None:
         while not stop.is_set():
@@ -125,14 +140,19 @@ class Standby:
         wait_s = max(wait_s, 0.05)
         return await asyncio.to_thread(open_store, self._plan.database, wait_s=wait_s)
 
-    async def _open_room(self) -> None:
-        secure: ssl.SSLContext | None = None
-        encrypted = wants_tls(self._plan.tls, self._plan.host)
+    async def _meet_others(self) -> None:
         try:
             await asyncio.to_thread(self._take_keys)
             await asyncio.to_thread(self._see)
         except RotaError as error:
             self._room.trouble = str(error)
+        await self._room.close()
+        await self._open_room()
+
+    async def _open_room(self) -> None:
+        """With the certificate that is at hand."""
+        secure: ssl.SSLContext | None = None
+        encrypted = wants_tls(self._plan.tls, self._plan.host)
         if encrypted and (self._folder / CERTIFICATE).exists() and (self._folder / KEY).exists():
             secure, _ = server_context(self._folder, ())
         await self._room.open(secure, encrypted=encrypted)
@@ -148,7 +168,7 @@ class Standby:
                 self._room.trouble = ""
             except RotaError as error:
                 self._room.trouble = str(error)
-            await asyncio.sleep(BEAT_S / 2)
+            await asyncio.sleep(LOOK_S)
 
     def _see(self) -> None:
         self._beat += 1

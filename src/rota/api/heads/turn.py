@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 from rota import __version__
@@ -20,21 +20,32 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.api.context import Context
-    from rota.api.plan import Plan
+    from rota.api.door.front import Front
+    from rota.api.plan import ControllerPlan
+    from rota.core.derived.ids import Ledger
     from rota.store.heads import Head
     from rota.store.sql import SqlStore
 
 
-async def first_store(
-    plan: Plan,
+class Turn(NamedTuple):
+    """What a process that leads begins with; where it stood by, it knows something already."""
+
+    store: SqlStore
+    #: How all jobs ended.
+    ended: Ledger | None = None
+    app: Front | None = None
+
+
+async def first_turn(
+    plan: ControllerPlan,
     folder: Path,
     sockets: list[socket.socket],
     stop: asyncio.Event,
     write_record: Callable[..., None],
-) -> SqlStore | None:
-    """The store, once this process leads; None: it was told to stop before."""
+) -> Turn | None:
+    """Once this process leads; None: it was told to stop before."""
     if not plan.standby:
-        return open_store(plan.database or str(folder / "rota.db"))
+        return Turn(open_store(plan.database or str(folder / "rota.db")))
     # PostgreSQL comes with an extra.
     from rota.api.heads.standby import Standby, check
 
@@ -45,7 +56,7 @@ async def first_store(
 
 
 def begin_reign(
-    context: Context, plan: Plan, url: str, stop: asyncio.Event
+    context: Context, plan: ControllerPlan, url: str, stop: asyncio.Event
 ) -> list[asyncio.Task[None]]:
     """What the head that leads owes those that stand by; there are none without ``standby``."""
     if not plan.standby:
@@ -60,11 +71,11 @@ def begin_reign(
     return [begin("leading", context.reign.run, BEAT_S)]
 
 
-def scheme(plan: Plan) -> str:
+def scheme(plan: ControllerPlan) -> str:
     return "https" if wants_tls(plan.tls, plan.host) else "http"
 
 
-def _known_as(plan: Plan, url: str) -> str:
+def _known_as(plan: ControllerPlan, url: str) -> str:
     """An address that says something to other machines."""
     if plan.host not in EVERYWHERE:
         return url

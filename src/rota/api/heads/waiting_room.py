@@ -57,8 +57,8 @@ class WaitingRoom:
         return _Visitor(self._answer)
 
     async def close(self) -> None:
-        for server in self._servers:
-            server.close()
+        while self._servers:
+            self._servers.pop().close()
 
     async def _answer(self, request: bytes, client: Client) -> bytes:
         asked = parsed(request)
@@ -71,6 +71,8 @@ class WaitingRoom:
             return _response("200 OK", {"status": "standby"}, self.leader)
         where = f"; {self.leader} leads" if self.leader else ""
         why = f": {self.trouble}" if self.trouble else ""
+        if asked is not None and asked.wants_logs:
+            why += "; what jobs printed lies on their nodes, which speak to the head that leads"
         problem = {
             "type": "about:blank",
             "title": "Service Unavailable",

@@ -19,12 +19,13 @@ from rota.client.http import (
     HEADS_PAUSE_S,
 )
 from rota.client.wire.answers import refusal
+from rota.client.wire.leading import LOOK_S, leads
 from rota.client.wire.sending import encode, given
 from rota.fingerprints import WrongCertificate, check, context_for, explain
-from rota.heads import LEADER_HEADER
+from rota.heads import LEADER_HEADER, MAX_LAG_HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncIterator, Coroutine, Mapping
 
     from rota.client.http import Client
 
@@ -38,6 +39,7 @@ class Line:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._headers = {"Authorization": f"Bearer {client.token}"} if client.token else {}
+        self._headers |= {MAX_LAG_HEADER: client.max_lag} if client.max_lag else {}
         self._addresses = list(client.addresses)
         self._has_heads = len(self._addresses) > 1 and not client.is_local
         self._http = self._open()
@@ -114,26 +116,56 @@ class Line:
         headers = {"Content-Type": "application/json"} if body is not None else {}
         headers |= {"Idempotency-Key": key} if key else {}
         content = None if body is None else encode(body)
-        repeats = int(method in {"GET", "PUT", "DELETE"} or bool(key))
+        repeatable = method in {"GET", "PUT", "DELETE"} or bool(key)
+        repeats = int(repeatable)
         give_up_s = _now_s() + HEADS_PATIENCE_S
         async with turn:
             while True:
                 try:
-                    response = await self._http.request(
-                        method, path, content=content, headers=headers, params=given(parameters)
+                    response = await self._unless_another_leads(
+                        self._http.request(
+                            method, path, content=content, headers=headers, params=given(parameters)
+                        )
                     )
-                    if LEADER_HEADER not in response.headers or not await self._next_head(
-                        give_up_s
-                    ):
+                    if not await self._elsewhere(response, give_up_s, key):
                         return response
                 except NOBODY as error:
                     if not await self._next_head(give_up_s):
                         await self._next_address(error)
                 except httpx.TransportError as error:
+                    if repeatable and await self._next_head(give_up_s):
+                        continue
                     # The server may have closed the kept connection meanwhile.
                     if not repeats or not isinstance(error, httpx.RemoteProtocolError):
                         raise self._broken(error) from None
                     repeats -= 1
+
+    async def _unless_another_leads(
+        self, call: Coroutine[Any, Any, httpx.Response]
+    ) -> httpx.Response:
+        """The answer. A head that hangs, or was cut off, will not give one."""
+        if not self._has_heads:
+            return await call
+        asking = asyncio.ensure_future(call)
+        try:
+            while not (await asyncio.wait({asking}, timeout=LOOK_S))[0]:
+                for other in self._addresses[1:]:
+                    if await asyncio.to_thread(leads, other, self._client.fingerprint):
+                        raise httpx.ReadError("another head leads by now")
+            return await asking
+        finally:
+            asking.cancel()
+
+    async def _elsewhere(self, response: httpx.Response, give_up_s: float, key: str = "") -> bool:
+        """Whether another head is to be asked. The one that leads may be a new one to us."""
+        if response.status_code != 503:
+            return False
+        leader = response.headers.get(LEADER_HEADER, "")
+        if leader.startswith("http") and self._client.token and leader not in self._addresses:
+            self._addresses.append(leader)
+            self._has_heads = True
+        # A leader that lost its database says 503, too: under a key it is safe to ask the next.
+        return bool(leader or key) and await self._next_head(give_up_s)
 
     async def _next_head(self, give_up_s: float) -> bool:
         """Turn to the next of several heads; False where there is no other, or it took too long."""
@@ -159,14 +191,18 @@ class Line:
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """The body of a streamed answer as it arrives, on a connection of its own."""
         patience = httpx.Timeout(CONNECT_TIMEOUT_S, read=silence_s)
+        give_up_s = _now_s() + HEADS_PATIENCE_S
         try:
-            async with self._http.stream(
-                "GET", path, params=given(parameters), timeout=patience
-            ) as response:
-                if response.status_code >= 400:
+            while True:
+                async with self._http.stream(
+                    "GET", path, params=given(parameters), timeout=patience
+                ) as response:
+                    if response.status_code < 400:
+                        yield response.aiter_bytes()
+                        return
                     body = await response.aread()
+                if not await self._elsewhere(response, give_up_s):
                     raise refusal(response.status_code, body, _pause(response))
-                yield response.aiter_bytes()
         except NOBODY as error:
             raise self._nobody(error) from None
         except httpx.TransportError as error:
