@@ -10,7 +10,7 @@ from websockets.sync.client import connect as connect_network
 
 from rota.core.facts.node import NodeSpec
 from rota.node_keys import digest_of, new_key
-from rota.rpc.messages import PROTOCOL, Hello, Refused, Welcome, decode_to_agent, encode
+from rota.rpc.messages import PROTOCOL, Hello, SessionRefused, Welcome, decode_to_agent, encode
 from tests.api.running import WAIT_S
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Joiner:
         self.dial(shown)
         self.say_hello(**hello)
         answer = self.hears()
-        if isinstance(answer, Refused):
+        if isinstance(answer, SessionRefused):
             self.close()
             return answer.reason
         assert isinstance(answer, Welcome), answer

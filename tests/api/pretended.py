@@ -19,8 +19,8 @@ from rota.rpc.messages import (
     Desired,
     Hello,
     Observed,
-    Refused,
     Seen,
+    SessionRefused,
     Sighting,
     Wanted,
     Welcome,
@@ -85,7 +85,7 @@ class PretendedAgent:
         with self._changed:
             if isinstance(message, Welcome):
                 self._session = message.session
-            elif isinstance(message, Refused):
+            elif isinstance(message, SessionRefused):
                 self.refused = message.reason
             elif isinstance(message, ReadLog):
                 self._read(message)

@@ -199,7 +199,7 @@ class Running:
     async def _renew(self, disk: MemoryDisk | None = None) -> None:
         await self._end()
         await self._begin(disk)
-        self.context.attach(self.host)
+        self.context.attach(self.host, self.context.settings)
 
     async def _begin(self, disk: MemoryDisk | None = None) -> None:
         self.disk = disk or MemoryDisk(faulty=True)

@@ -39,6 +39,27 @@ def test_clusters_show_what_they_have_what_runs_and_what_waits_for_them(
     assert "did you mean hpc?" in caller.get("/clusters/hpx").json["detail"]
 
 
+def test_jobs_are_found_by_their_engine_and_by_the_run_of_an_experiment(
+    caller: Caller, hpc: PretendedAgent
+) -> None:
+    for name, fields in {
+        "plain": {},
+        "there": {"engine": "slurm-a"},
+        "linked": {"engine": "slurm-a", "labels": {"run": "4f2a", "team": "x"}},
+        "elsewhere": {"labels": {"run": "4f2a"}},
+        "other": {"labels": {"run": "4f2b"}},
+    }.items():
+        caller.submit(name=name, hold=True, **fields)
+
+    def names(query: str) -> list[str]:
+        return [job["name"] for job in caller.get(f"/jobs?{query}").json["items"]]
+
+    assert names("executor=slurm-a") == names("engine=slurm-a") == ["there", "linked"]
+    assert names("run=4f2a") == ["linked", "elsewhere"]
+    assert names("run=4f2a&executor=slurm-a&label=team") == ["linked"]
+    assert names("executor=slurm-b") == []
+
+
 def test_a_cluster_without_its_agents_is_waiting_and_why_says_where_to_go(
     caller: Caller, hpc: PretendedAgent
 ) -> None:

@@ -7,6 +7,7 @@ from rota.cli.jobs.plan import plan_lines
 from rota.cli.jobs.show import why_lines
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
+from tests.journeys.box import until
 
 
 def on_loop(server: Running, work: Any) -> None:
@@ -76,11 +77,11 @@ def test_a_start_teaches_and_what_was_learned_outlives_a_restart(
     caller.until(2, "running")
 
     taught = server.context.foretelling.bands
+    until(lambda: taught.told == 1, "the start to be learned from")
     on_loop(server, server.context.foretelling.save())
     server.restart()
     on_loop(server, server.context.foretelling.load())
 
     again = server.context.foretelling.bands
-    assert taught.told == 1
     assert again is not taught
     assert again.record == taught.record

@@ -117,6 +117,15 @@ def test_a_closed_port_and_an_agent_that_goes_away_end_it_with_the_reason(
         assert end_of(wire) == (1013, "the node's agent is gone; try again when it is back")
 
 
+@pytest.mark.parametrize("number", [str(1 << 70), "9" * 5000, "-1", "x"])
+def test_a_socket_of_the_caller_that_no_kernel_has_is_none(
+    server: Running, tunnels: TunnelAgent, job: int, number: str
+):
+    query = f"?port=8888&boot=b&own=7,{number}"
+    with reach(server, job, token_of(server, "ann"), query):
+        assert tunnels.wait(1)[0].own == (7,)
+
+
 def test_one_who_leaves_is_taken_off_the_port(server: Running, tunnels: TunnelAgent, job: int):
     with reach(server, job, token_of(server, "ann")):
         opened = tunnels.wait(1)[0]

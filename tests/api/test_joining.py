@@ -13,7 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from rota.controller.chores.node_keys import renew_old_keys
 from rota.core.facts.node import NodeSpec
 from rota.node_keys import digest_of, new_key
-from rota.rpc.messages import Hello, NewKey, Refused, RenewKey, encode
+from rota.rpc.messages import Hello, NewKey, RenewKey, SessionRefused, encode
 from tests.api.joining import Joiner, join_token
 from tests.api.running import WAIT_S, Caller, Running
 
@@ -239,7 +239,7 @@ def test_a_node_that_is_removed_is_cut_off_at_once_and_its_key_is_refused(
     removed = server.local().delete("/nodes/n1")
 
     assert removed.status == 204
-    assert n1.hears_a(Refused).reason == "node n1 was removed by an operator"
+    assert n1.hears_a(SessionRefused).reason == "node n1 was removed by an operator"
     assert n1.socket is not None
     with pytest.raises(ConnectionClosed):
         n1.socket.recv(timeout=WAIT_S)

@@ -1,11 +1,13 @@
 """What one user may ask of a site, and how more is refused."""
 
+import hashlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from rota.api.gate import Gate
+from rota.controller.agents.bundles import BundleShelf
 from rota.core.facts.errors import Busy
 from rota.core.facts.tenant import Access, Actor
 from rota.settings.limits import Limits
@@ -92,3 +94,20 @@ def test_a_bucket_fills_again_by_itself_and_blobs_have_one_of_a_day() -> None:
     assert early.value.retry_after_s == 0.5
     now_s[0] += 86_400 / 10
     gate.blobs(ann, 1 << 20)
+
+
+def test_working_folders_have_a_bucket_of_a_day_too(socket_folder: Path) -> None:
+    """A user could fill the disk of the controller with them."""
+    folder = b"x" * (700 << 10)
+    with running(socket_folder, limits=Limits(bundles_per_day="1m")) as server:
+        server.host.links.bundles = BundleShelf(socket_folder / "bundles", 1 << 20)
+        ann, bob = server.as_user("ann"), server.as_user("bob")
+        first, second = (hashlib.sha256(folder + end).hexdigest() for end in (b"1", b"2"))
+
+        taken = ann.put(f"/bundles/{first}", folder + b"1")
+        refused = ann.put(f"/bundles/{second}", folder + b"2")
+
+        assert (taken.status, refused.status) == (200, 429)
+        assert "allowed are 1m a day (limits.bundles_per_day)" in refused.json["detail"]
+        assert ann.get(f"/bundles/{second}").status == 404
+        assert bob.put(f"/bundles/{second}", folder + b"2").status == 200

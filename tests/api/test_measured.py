@@ -74,7 +74,7 @@ def test_what_is_on_record_stays_there_when_a_controller_has_just_begun_to_liste
 ):
     meter.look(2000)
     meter.look(2000)
-    server.context.attach(server.host)
+    server.context.attach(server.host, server.context.settings)
 
     meter.look(2000)
 

@@ -37,6 +37,15 @@ def test_a_job_is_measured_against_what_it_held() -> None:
     assert (figures.fault, figures.faults) == (None, {})
 
 
+def test_of_a_job_that_was_over_at_once_nothing_is_said_of_what_it_used() -> None:
+    scene = Scene(cpus=4)
+    scene.submit("job")
+    scene.pass_time(0.002)
+    end(scene, "job", exit_code=0, cpu_s=0.03)
+
+    assert measure(scene.job("job"), scene.now_s).cpu_efficiency is None
+
+
 def test_what_it_takes_to_prepare_a_try_is_counted_apart_from_its_run() -> None:
     scene = Scene(cpus=4, starts=False)
     scene.submit("job")

@@ -17,7 +17,7 @@ from rota.controller.commands import commands as cmd
 from rota.controller.engine import Asked
 from rota.core.facts.tenant import Access, Actor, Limits, Project, Quota
 from rota.rpc.measures import AttemptReading, Measured, OnDevice, Reading
-from rota.testing.scene import ADMIN, Scene
+from rota.testing.scene import ADMIN, BOB, Scene
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller
 from tests.journeys.box import until
@@ -211,6 +211,24 @@ def test_paths_that_do_not_exist_make_no_series() -> None:
     assert [route_of(path) for path in ("/api/v1/jobs/12/why", "/metrics", "/api/v1/x9", "/")] == [
         *("jobs", "metrics", "other", "other"),
     ]
+
+
+def test_fair_share_is_told_by_target_use_and_what_follows_from_it() -> None:
+    scene = Scene(cpus=4)
+    scene.submit("job", cpus=3, time_limit_s=3600)
+    scene.submit("other", cpus=1, actor=BOB, time_limit_s=3600)
+    scene.pass_time(600)
+
+    families = {family.name: family for family in cluster_families(scene.cluster, scene.now_s)}
+
+    def told(name: str) -> dict[str, float]:
+        family = families[f"rota_fairshare_{name}"]
+        return {sample.labels["user"]: sample.value for sample in family.samples}
+
+    assert told("target") == {"alice": 0.5, "bob": 0.5}
+    assert told("used")["alice"] == pytest.approx(3 * told("used")["bob"])
+    assert told("ratio")["alice"] == pytest.approx(told("used")["alice"] / 0.5)
+    assert told("set_back_seconds")["alice"] > told("set_back_seconds")["bob"] > 0
 
 
 def test_quotas_are_told_by_what_is_held_of_them() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.api.pretended import PretendedAgent
-from tests.api.running import Caller
+from tests.api.running import Caller, Running
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,28 @@ def test_a_quota_that_is_switched_on_without_limits_has_the_usual_ones(caller: C
     assert found["outer"] is None
 
 
+def test_whether_a_project_may_use_more_is_answered_as_the_next_pass_would(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    caller.patch("/queues/quota/lab", {"cpu_quota": 3, "job_types": {"training": 1}})
+    caller.put("/projects/team", {"parent": "lab"})
+    caller.submit(project="team", type="training", resources={"cpus": 2})
+    agent.launched(1)
+
+    def answer(**question: object) -> tuple[bool, str]:
+        found = caller.post("/queues/quota/team/check", question).json
+        return found["allowed"], found["reason"]
+
+    waits = caller.submit(project="team", resources={"cpus": 2})
+
+    assert answer(cpu=1, gpu=4) == (True, "")
+    assert answer(cpu=2) == (False, "project lab holds 2 of at most 3 CPUs, 2 wanted")
+    assert answer(cpu=2)[1] == caller.get(f"/jobs/{waits}").json["reason"]
+    assert answer(job_type="training") == (False, "project lab for training runs 1 of at most 1")
+    refused = caller.post("/queues/quota/team/check", {"cpus": 1})
+    assert (refused.status, "cpus" in refused.json["detail"]) == (400, True)
+
+
 def test_jobs_are_listed_by_numbered_pages_and_found_by_status_type_and_a_part_of_the_name(
     caller: Caller,
 ) -> None:
@@ -88,6 +110,49 @@ def test_jobs_are_listed_by_numbered_pages_and_found_by_status_type_and_a_part_o
     assert [job["name"] for job in second] == [f"Run-{n}" for n in range(20, 25)]
     assert [job["name"] for job in found] == ["Run-20"]
     assert caller.get("/jobs?page=1&page_size=101").status == 400
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [
+        ("QUEUED", ["waits"]),
+        ("pending", ["waits", "held"]),
+        ("Running", ["runs"]),
+        ("succeeded", ["done"]),
+        ("killed,RUNNING", ["runs", "gone"]),
+    ],
+)
+def test_jobs_are_listed_by_the_words_that_other_tools_have_for_states(
+    caller: Caller, agent: PretendedAgent, status: str, found: list[str]
+) -> None:
+    done = caller.submit(name="done")
+    agent.report_start(uid := agent.launched(done))
+    agent.report_end(uid)
+    caller.until(done, "completed")
+    runs = caller.submit(name="runs", resources={"cpus": 4})
+    agent.report_start(agent.launched(runs))
+    caller.until(runs, "running")
+    caller.submit(name="waits", resources={"cpus": 4})
+    caller.submit(name="held", hold=True)
+    caller.delete(f"/jobs/{caller.submit(name='gone', hold=True)}")
+
+    items = caller.get(f"/jobs?status={status}").json["items"]
+
+    assert [job["name"] for job in items] == found
+
+
+def test_limits_are_on_record_and_hold_after_a_restart(server: Running, caller: Caller) -> None:
+    caller.patch("/queues/quota/p", {"cpu_quota": 1, "job_types": {"training": 2}})
+
+    server.restart()
+
+    found = server.local().get("/queues/quota/p").json
+    assert (found["provider"], found["cpu"]["limit"]) == ("local", 1)
+    assert found["job_types"]["training"]["limit"] == 2
+    refused = server.local().post(
+        "/jobs", {"command": "true", "project": "p", "resources": {"cpus": 2}}
+    )
+    assert "project p may hold at most 1 CPUs" in refused.json["detail"]
 
 
 def test_a_job_is_shown_and_counted_under_the_paths_that_others_know(

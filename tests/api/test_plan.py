@@ -58,6 +58,24 @@ def test_why_then_tells_what_was_true_at_that_moment(
     assert now["state"] == "scheduled"
 
 
+def test_why_then_does_not_tell_others_what_a_cause_names(
+    server: Running, agent: PretendedAgent
+) -> None:
+    ada, bob, clock = server.as_user("ada"), server.as_user("bob"), server.host.clock
+    ada.submit(retries=1, backoff_s=600, retry_on=["start_failed"])
+    agent.report_failed_start(agent.launched(1))
+    ada.until(1, "queued", "failed")
+    waits_s = clock.now_s()
+    ada.post("/jobs/1/cancel")
+    ada.until(1, "failed", "cancelled")
+    over_s = clock.now_s()
+
+    told = [bob.get(f"/jobs/1/why?at={at_s:.6f}") for at_s in (waits_s, over_s)]
+
+    assert [answer.status for answer in told] == [200, 200]
+    assert not [answer.json for answer in told if "/x" in str(answer.json)]
+
+
 def test_a_moment_to_come_and_nonsense_are_refused(caller: Caller) -> None:
     caller.submit()
 

@@ -1,5 +1,10 @@
 """POST /policy:replay: the past under other rules, in a process of its own."""
 
+import sys
+from pathlib import Path
+
+import pytest
+
 from rota.core.facts.policy import DEFAULT
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
@@ -37,6 +42,7 @@ def test_rules_and_limits_are_checked_before_anything_is_played(caller: Caller) 
         ({"policy": "sjf", "jobs": 0}, "jobs"),
         ({"policy": "sjf", "last_s": 1}, "last_s"),
         ({"policy": "sjf", "days": 3}, "days"),
+        ({"policy": "sjf", "patience_s": 241}, "patience_s"),
     ):
         found = caller.post("/policy:replay", body)
         assert found.status == 400
@@ -49,3 +55,24 @@ def test_what_others_waited_is_for_operators(server: Running) -> None:
     assert server.as_user("ada").post("/policy:replay", body).status == 403
     assert server.as_user("olga", "operator").post("/policy:replay", body).status == 409
     assert server.host.cluster.policy is DEFAULT
+
+
+def test_a_replay_that_takes_too_long_is_given_up_in_a_line(
+    caller: Caller, agent: PretendedAgent, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = caller.submit()
+    agent.report_start(agent.launched(job))
+    agent.report_end(agent.launched(job))
+    caller.until(job, "completed")
+    endless = tmp_path / "python"
+    endless.write_text("#!/bin/sh\nexec sleep 600\n")
+    endless.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(endless))
+
+    found = caller.post("/policy:replay", {"policy": "sjf", "patience_s": 1})
+
+    assert (found.status, found.json["detail"]) == (
+        409,
+        "the replay is not done after 1 s: ask for fewer jobs, a shorter period, or more"
+        " patience_s",
+    )

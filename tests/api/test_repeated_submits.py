@@ -79,6 +79,15 @@ def test_an_environment_that_the_store_let_go_of_is_brought_again(store):
     assert taken(repeated, store, command=["c"]).blobs == first.blobs != {}
 
 
+def test_what_jobs_in_a_row_have_in_common_is_looked_at_once(store):
+    repeated = RepeatedSubmits(store.desk())
+
+    first, second = (taken(repeated, store, command=["train", number]) for number in "12")
+
+    assert second.spec.roles is first.spec.roles
+    assert second.spec.labels is first.spec.labels
+
+
 def test_what_depends_on_the_hour_or_on_other_jobs_is_asked_each_time(store):
     repeated = RepeatedSubmits(store.desk())
     first = taken(repeated, store, command=["a"], begin_at="+1h")

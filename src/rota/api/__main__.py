@@ -8,7 +8,7 @@ import sys
 
 import msgspec
 
-from rota.api.plan import Plan
+from rota.api.plan import ControllerPlan
 from rota.api.process import run
 from rota.core.facts.errors import RotaError
 from rota.log_lines import LogLines
@@ -21,7 +21,7 @@ def main(plan_text: str, log_path: str = "") -> int:
     """Run until told to stop; trouble at the start is one line and 2."""
     _set_up_logging(log_path)
     try:
-        run(msgspec.json.decode(plan_text, type=Plan))
+        run(msgspec.json.decode(plan_text, type=ControllerPlan))
     except RotaError as error:
         sys.stderr.write(f"rota: {error}\n")
         return 2

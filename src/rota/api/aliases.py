@@ -16,7 +16,7 @@ from rota.api.jobs.jobs import IdempotencyKey, as_response, list_jobs, show
 from rota.api.jobs.submit import SubmittedView, submit_one
 from rota.api.site.stats import StatsView, stats
 from rota.api.views.gpus import gpu_views
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.views import JobView, Page
 from rota.api.watch.status import QueueStateView, queue
 from rota.core.derived.usage import DAYS_KEPT
@@ -141,7 +141,7 @@ async def gpu_availability(
             model.total += 1
             model.available += gpu.available
     found = [model for _, model in sorted(models.items())]
-    page, after = Part(limit, cursor).of(found, lambda model: model.type)
+    page, after = ListPart(limit, cursor).of(found, lambda model: model.type)
     total, available = sum(m.total for m in found), sum(m.available for m in found)
     return AvailabilityView(total, available, page, cursor=after)
 

@@ -51,6 +51,7 @@ from rota.api.site import (
     nodes,
     pilots,
     policy,
+    policy_apply,
     policy_replay,
     pools,
     queue_stats,
@@ -83,15 +84,30 @@ if TYPE_CHECKING:
 _PARTS = (
     *(jobs, changes, changes_many, resubmit, bundles, checkpoints, allocations),
     *(logs, results, progress, artifacts, measures, curves, endpoints, live, why, plan, starts),
-    *(status, database, stats, usage, report, queue_stats, policy, policy_replay, notify),
+    *(
+        status,
+        database,
+        stats,
+        usage,
+        report,
+        queue_stats,
+        policy,
+        policy_replay,
+        policy_apply,
+        notify,
+    ),
     *(queues, quotas, accounts, reservations, nodes, node_keys, pools, tokens, user_secrets),
     *(pilots, clusters, vdcs, audit, aliases, slurm_routes, web_routes),
 )
 ROUTES = [route for part in _PARTS for route in part.ROUTES]
 
 
-def make_app(host: Host, settings: Settings) -> Front:
-    """The ASGI app over a host that runs."""
+def make_app(host: Host, settings: Settings, made: Front | None = None) -> Front:
+    """The ASGI app over a host that runs. ``made``: one that served another host until now."""
+    if made is not None:
+        made.context.attach(host, settings)
+        slurm.watch(made.context)
+        return made
     context = Context(host, settings)
     inner = Litestar(
         [Router(API, route_handlers=ROUTES), *status.ROOT_ROUTES],

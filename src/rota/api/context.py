@@ -22,6 +22,7 @@ from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.chores.foretelling import Foretelling
 from rota.controller.chores.measures import Measures
+from rota.controller.chores.policy_guard import PolicyGuard
 from rota.core.facts.tenant import Actor
 from rota.settings.gpus import GpuSettings
 from rota.settings.limits import Limits
@@ -73,7 +74,6 @@ class Context:
     """Shared by all routes of one app."""
 
     def __init__(self, host: Host, settings: Settings) -> None:
-        self.settings = settings
         #: Who tells others what happened; absent where nothing was set up to.
         self.outbox: Outbox | None = None
         #: Where jobs save their work; absent where there is no place for it.
@@ -84,26 +84,28 @@ class Context:
         self.quotas: QuotaSync | None = None
         #: What the heads that stand by are owed; absent where there are no other heads.
         self.reign: Reign | None = None
-        self.attach(host)
+        self.attach(host, settings)
         #: Who went into which attempt, and when that was put on record.
         self.entered: dict[tuple[str, str, str], float] = {}
         #: How the allocations of each pilot fare, as its keeper told it last.
         self.pilots: dict[str, PilotStateRequest] = {}
-        #: By job: whose it is, for those who listen to what happens.
+        #: By job: whose it is, for the listeners to what happens.
         self.owners: dict[int, str] = {}
         #: Set when the server stops: streams and long polls end by themselves.
         self.closing = asyncio.Event()
-        self.identities = Identities(settings.own_uid)
-        self.gate = Gate(settings.limits)
         self.turns = Turns()
 
-    def attach(self, host: Host) -> None:
+    def attach(self, host: Host, settings: Settings) -> None:
         """Serve this host from now on."""
-        self.host = host
+        self.host, self.settings = host, settings
+        self.identities = Identities(settings.own_uid)
+        self.gate = Gate(settings.limits)
         #: What agents measured lately.
         self.measures = Measures(host, self.settings.gpus)
         #: When jobs that wait will probably start.
         self.foretelling = Foretelling(host)
+        #: Whether rules that were applied with a guard do what was foretold.
+        self.guard = PolicyGuard(host)
         self.owners = {}
         self.desk = Desk(
             host.blobs.__contains__,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from rota.core.facts.errors import Busy
 from rota.core.facts.tenant import Access
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from rota.core.facts.tenant import Actor
     from rota.settings.limits import Limits
@@ -19,9 +21,11 @@ _FREE = frozenset({Access.ADMIN, Access.AGENT})
 #: Buckets are forgotten when they are full again; looked for when there are so many.
 _MANY = 10_000
 DAY_S = 86_400.0
+#: Bodies of one user that are in memory at one time: two of the largest.
+HELD_BYTES_MAX = 256 * 1024 * 1024
 
 
-class Buckets:
+class UserBuckets:
     """One bucket per user: ``rate`` flows in each second, ``burst`` is the most that it holds."""
 
     def __init__(self, rate: float, burst: float, clock: Callable[[], float]) -> None:
@@ -55,8 +59,12 @@ class Gate:
     def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         rate, day = limits.requests_per_s, limits.blob_bytes_per_day
-        self._requests = Buckets(rate, limits.requests_burst, clock) if rate else None
-        self._blobs = Buckets(day / DAY_S, day, clock) if day else None
+        self._requests = UserBuckets(rate, limits.requests_burst, clock) if rate else None
+        self._blobs = UserBuckets(day / DAY_S, day, clock) if day else None
+        folders = limits.bundle_bytes_per_day
+        self._bundles = UserBuckets(folders / DAY_S, folders, clock) if folders else None
+        #: Bytes of bodies that came and are not answered yet.
+        self._held: Counter[str] = Counter()
 
     def request(self, actor: Actor) -> None:
         """One request more."""
@@ -80,3 +88,37 @@ class Gate:
                 "(limits.blobs_per_day)",
                 wait_s,
             )
+
+    def bundles(self, actor: Actor, size: int) -> None:
+        """So many bytes more of a working folder."""
+        if self._bundles is None or actor.access in _FREE:
+            return
+        if wait_s := self._bundles.take(actor.user, size):
+            raise Busy(
+                f"bundles: too many bytes of {actor.user} today; allowed are "
+                f"{self._limits.bundles_per_day} a day (limits.bundles_per_day)",
+                wait_s,
+            )
+
+    @contextmanager
+    def holding(self, actor: Actor) -> Iterator[Callable[[int], None]]:
+        """While a body is read and answered: what is called takes the bytes that came."""
+        user, held = actor.user, 0
+
+        def more(size: int) -> None:
+            nonlocal held
+            held += size
+            self._held[user] += size
+            if self._held[user] > HELD_BYTES_MAX and actor.access not in _FREE:
+                raise Busy(
+                    f"body: {user} sends more than {HELD_BYTES_MAX} bytes at once; "
+                    "send one after the other",
+                    1.0,
+                )
+
+        try:
+            yield more
+        finally:
+            self._held[user] -= held
+            if not self._held[user]:
+                del self._held[user]

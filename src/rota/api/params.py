@@ -9,9 +9,9 @@ from litestar.params import PathParameter, QueryParameter
 from rota.api.views.lookup import ID_MAX, parse_id
 from rota.api.views.paging import no_cursor
 from rota.core.facts.errors import Rejected
-from rota.core.facts.states import FINAL, JobState
+from rota.core.facts.policy import HIGH_MIN, LOW_MAX
+from rota.core.facts.states import FINAL, WAITING, JobState
 from rota.core.words.units import BANDS
-from rota.scheduling.order.orderings import HIGH_MIN, LOW_MAX
 
 JobPath = Annotated[
     str, PathParameter(description="A job's id, `5_3` for element 3 of array 5, or a uid")
@@ -22,7 +22,8 @@ States = Annotated[
     str,
     QueryParameter(
         name="state",
-        description="States, separated by commas; or `active`, `finished`, `all`",
+        description="States, separated by commas; or `active`, `finished`, `all`. What other"
+        " tools say is understood: `pending`, `succeeded`, `killed`, in large letters, too",
     ),
 ]
 User = Annotated[str, QueryParameter(description="Only jobs of this user", max_length=200)]
@@ -53,6 +54,19 @@ ProjectId = Annotated[
 JobType = Annotated[
     Literal["", "training", "inference", "workflow"],
     QueryParameter(name="type", description="Only of this type"),
+]
+Run = Annotated[
+    str,
+    QueryParameter(
+        name="run", description="Only of this run of an experiment: its label `run`", max_length=200
+    ),
+]
+Engine = Annotated[
+    str, QueryParameter(name="engine", description="Only bound to this engine", max_length=200)
+]
+Executor = Annotated[
+    str,
+    QueryParameter(name="executor", description="Another name for `engine`", max_length=200),
 ]
 Search = Annotated[str, QueryParameter(description="Only with this in their names", max_length=200)]
 PageNumber = Annotated[
@@ -85,6 +99,12 @@ _GROUPS = {
     "active": frozenset(JobState) - FINAL,
     "finished": FINAL,
 }
+#: What other tools say.
+_OTHER_WORDS = {
+    "pending": WAITING,
+    "succeeded": frozenset({JobState.COMPLETED}),
+    "killed": frozenset({JobState.CANCELLED}),
+}
 IDS_MAX = 10_000
 PRIORITY_MIN, PRIORITY_MAX = 0, 100
 PRIORITIES = {str(number): number for number in range(PRIORITY_MIN, PRIORITY_MAX + 1)}
@@ -99,13 +119,15 @@ BAND_RANGES = {
 def parse_states(text: str) -> frozenset[JobState]:
     """Empty: no filter."""
     wanted: set[JobState] = set()
-    for word in filter(None, (part.strip() for part in text.split(","))):
+    groups = _GROUPS | _OTHER_WORDS
+    for given in filter(None, (part.strip() for part in text.split(","))):
+        word = given.lower()
         if word == "all":
             return frozenset()
-        if word not in _GROUPS and word not in JobState.__members__.values():
+        if word not in groups and word not in JobState.__members__.values():
             known = ", ".join([*JobState, *_GROUPS])
-            raise Rejected.bad("state", word, f"known states: {known}")
-        wanted |= _GROUPS.get(word) or {JobState(word)}
+            raise Rejected.bad("state", given, f"known states: {known}")
+        wanted |= groups.get(word) or {JobState(word)}
     return frozenset(wanted)
 
 

@@ -2,7 +2,7 @@
 
 A directory of users (LDAP, a network file system) may be slow or away. So entries are found in a
 thread: the name of a caller on a local socket before the first byte of its connection is read, and
-what a command shows before the command begins. Only those who need an entry wait for it.
+what a command shows before the command begins. Only a request that needs an entry waits for it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ FRESH_S = 600.0
 ENTRIES_MAX = 100_000
 
 
-class Entry(NamedTuple):
+class PersonEntry(NamedTuple):
     name: str
     uid: int
     gid: int
@@ -46,10 +46,10 @@ class People:
     """What was found, by name and by number. That there is no such user is an answer, too."""
 
     def __init__(self) -> None:
-        self._known: dict[Key, tuple[Entry | None, float]] = {}
+        self._known: dict[Key, tuple[PersonEntry | None, float]] = {}
         self._asked: dict[Key, Future[None]] = {}
 
-    def entry(self, key: Key) -> Entry | None:
+    def entry(self, key: Key) -> PersonEntry | None:
         """The user of this name or number; None: there is none. Raises ``NotLookedUp``."""
         known = self._known.get(key)
         if known is None:
@@ -90,14 +90,14 @@ class People:
             self._asked.pop(key).set_result(None)
 
 
-def _find(key: Key) -> Entry | None:
+def _find(key: Key) -> PersonEntry | None:
     try:
         found = pwd.getpwnam(key) if isinstance(key, str) else pwd.getpwuid(key)
     except (KeyError, OverflowError, ValueError):
         return None
     shell = found.pw_shell or "/bin/sh"
     group = group_name(found.pw_gid)
-    return Entry(found.pw_name, found.pw_uid, found.pw_gid, group, found.pw_dir, shell)
+    return PersonEntry(found.pw_name, found.pw_uid, found.pw_gid, group, found.pw_dir, shell)
 
 
 def group_name(gid: int) -> str:

@@ -15,7 +15,7 @@ from rota.settings.quotas import QuotaSettings
 from rota.settings.storage import Bundles, Checkpoints, Results, Retention
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ControllerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What ``rota up`` asks of a controller process."""
 
     state_dir: str

@@ -40,6 +40,7 @@ from rota.api.door.sockets import (
     url_of,
 )
 from rota.api.heads import turn
+from rota.api.jobs.saved_notes import SavedNotes
 from rota.api.site.quota_alerts import QuotaWatch
 from rota.controller.agents.bundles import BundleShelf
 from rota.controller.agents.job_tokens import read_key
@@ -82,10 +83,10 @@ if TYPE_CHECKING:
 
     from rota.api.context import Context
     from rota.api.grpc.server import GrpcServer
-    from rota.api.plan import Plan
+    from rota.api.heads.turn import Turn
+    from rota.api.plan import ControllerPlan
     from rota.core.changes.events import Recorded
     from rota.quotas.api import Source
-    from rota.store.api import Store
 
 log = logging.getLogger("rota.controller")
 
@@ -110,7 +111,7 @@ class Lock:
         os.pwrite(self._fd, str(os.getpid()).encode(), 0)
 
     def _taken(self) -> bool:
-        """Tried a few times: somebody who only looks whether it is held holds it for a moment."""
+        """Tried a few times: a command that looks whether it is held holds it for a moment."""
         for _ in range(LOCK_TRIES):
             try:
                 fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -121,7 +122,7 @@ class Lock:
         return False
 
 
-def run(plan: Plan) -> None:
+def run(plan: ControllerPlan) -> None:
     """Serve until told to stop. Raises ``RotaError`` when it cannot start."""
     import uvloop
 
@@ -149,23 +150,25 @@ def _allow_many_connections() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None:
+async def _serve(plan: ControllerPlan, folder: Path, sockets: list[socket.socket]) -> None:
     source = open_source(plan.quota_provider, plan.quotas)
     stop = _told_to_stop()
-    store = await turn.first_store(plan, folder, sockets, stop, partial(_write_record, folder))
-    if store is None:
+    begun = await turn.first_turn(plan, folder, sockets, stop, partial(_write_record, folder))
+    if begun is None:
         return
+    store = begun.store
     writer = Writer(store)
     variables = {"ROTA_URL": f"unix://{folder / SOCKET_NAME}", **_saved_work_variables(plan)}
-    host = _host(plan, folder, store, writer, variables)
+    host = _host(plan, folder, begun, writer, variables)
     shipping = host.audit.ship = open_shipping(plan.audit)
-    quiet_collector()
+    quiet_collector(warm=begun.app is not None)
     traces = host.meters.traces = open_traces(plan.traces)
     secure, fingerprint = _tls(plan, folder)
     url = url_of(sockets[-1], turn.scheme(plan))
-    app = make_app(host, _settings(plan, url, fingerprint, store.name))
+    app = make_app(host, _settings(plan, url, fingerprint, store.name), begun.app)
     outbox = app.context.outbox = open_outbox(host, plan.notify)
     saved_work = app.context.saved_work = SavedWork(host, variables)
+    SavedNotes(host, saved_work)
     host.links.bundles = BundleShelf(_bundles(plan, folder), plan.bundles.max_bytes)
     server = Server(app, app.context.closing, secure)
     typed = _grpc_servers(plan, app.context, folder)
@@ -177,11 +180,14 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     forgetting += turn.begin_reign(app.context, plan, url, stop)
     forgetting += await _inventory(app.context, plan)
     forgetting.append(asyncio.create_task(app.context.foretelling.run()))
+    forgetting.append(asyncio.create_task(app.context.guard.run()))
     forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
     forgetting.append(asyncio.create_task(QuotaWatch(host).run()))
     for door in typed:
         await door.start()
-    remark = await asyncio.to_thread(neighbour, plan.port, sockets[-1].getsockname()[1])
+    remark = ""
+    if not plan.standby:  # A head has a port of its own, and is waited for.
+        remark = await asyncio.to_thread(neighbour, plan.port, sockets[-1].getsockname()[1])
     # Before the first answer: what is told of a Rota that answers stands in the record.
     grpc = typed[0].address if typed else ""
     _write_record(folder, url, store.name, grpc=grpc, remark=remark)
@@ -204,7 +210,7 @@ async def _serve(plan: Plan, folder: Path, sockets: list[socket.socket]) -> None
     log.info("stopped")
 
 
-def _settings(plan: Plan, url: str, fingerprint: str, database: str) -> Settings:
+def _settings(plan: ControllerPlan, url: str, fingerprint: str, database: str) -> Settings:
     return Settings(
         version=__version__,
         url=url,
@@ -219,7 +225,7 @@ def _settings(plan: Plan, url: str, fingerprint: str, database: str) -> Settings
     )
 
 
-def _tls(plan: Plan, folder: Path) -> tuple[ssl.SSLContext | None, str]:
+def _tls(plan: ControllerPlan, folder: Path) -> tuple[ssl.SSLContext | None, str]:
     """What encrypts the port, and the fingerprint of the certificate; nothing where none is."""
     if not wants_tls(plan.tls, plan.host):
         return None, ""
@@ -227,14 +233,14 @@ def _tls(plan: Plan, folder: Path) -> tuple[ssl.SSLContext | None, str]:
 
 
 def _host(
-    plan: Plan,
+    plan: ControllerPlan,
     folder: Path,
-    store: Store,
+    begun: Turn,
     writer: Writer,
     variables: dict[str, str],
 ) -> Host:
     return Host(
-        store,
+        begun.store,
         writer,
         inbox_size=plan.inbox_size,
         lease_s=plan.lease_s,
@@ -242,16 +248,19 @@ def _host(
         variables=variables,
         checked=os.environ.get("ROTA_CHECK") == "1",
         job_key=read_key(folder),
-        vault=open_vault(plan.secrets_key_file, store),
+        vault=open_vault(plan.secrets_key_file, begun.store),
+        ended=begun.ended,
     )
 
 
-def _bundles(plan: Plan, folder: Path) -> Path:
+def _bundles(plan: ControllerPlan, folder: Path) -> Path:
     """Where bundles are; heads on several machines share a folder."""
     return folder.joinpath(os.path.expanduser(plan.bundles.path) or "bundles")
 
 
-def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.Task[None]]:
+def _forgetting(
+    host: Host, plan: ControllerPlan, saved_work: SavedWork
+) -> list[asyncio.Task[None]]:
     """Chores that look now and then whether there is something to drop or to renew."""
     chores: list[partial[Any]] = [partial(seal_outcomes, host), partial(pack_old_rows, host)]
     if host.links.bundles is not None:
@@ -268,7 +277,7 @@ def _forgetting(host: Host, plan: Plan, saved_work: SavedWork) -> list[asyncio.T
     return [begin(what, chore) for what, chore in named.items()]
 
 
-async def _inventory(context: Context, plan: Plan) -> list[asyncio.Task[None]]:
+async def _inventory(context: Context, plan: ControllerPlan) -> list[asyncio.Task[None]]:
     """Who asks the inventory outside; without one nothing that it ever said counts."""
     if not plan.inventory_url:
         if any(node.elsewhere for node in context.host.cluster.nodes.values()):
@@ -299,7 +308,7 @@ def _told_to_stop() -> asyncio.Event:
     return stop
 
 
-def _grpc_servers(plan: Plan, context: Context, folder: Path) -> list[GrpcServer]:
+def _grpc_servers(plan: ControllerPlan, context: Context, folder: Path) -> list[GrpcServer]:
     """The gRPC service where one is wanted; its libraries come with an extra."""
     if plan.grpc_port is None:
         return []
@@ -315,7 +324,7 @@ def _grpc_servers(plan: Plan, context: Context, folder: Path) -> list[GrpcServer
     return [GrpcServer(context, plan.host, plan.grpc_port, secret)]
 
 
-def _saved_work_variables(plan: Plan) -> dict[str, str]:
+def _saved_work_variables(plan: ControllerPlan) -> dict[str, str]:
     """Where jobs save their work: not where anybody could have made the folder first."""
     usual = os.path.abspath(os.path.join(plan.state_dir, "checkpoints"))
     settings = plan.checkpoints
@@ -327,14 +336,14 @@ def _saved_work_variables(plan: Plan) -> dict[str, str]:
     }
 
 
-async def _set_policy(host: Host, plan: Plan) -> None:
+async def _set_policy(host: Host, plan: ControllerPlan) -> None:
     """What the settings say about the rules holds from the first pass on."""
     if plan.policy or plan.rules:
         actor = Actor("rota", Access.ADMIN, "settings")
         await host.ask(SetPolicy(actor=actor, preset=plan.policy, rules=plan.rules))
 
 
-async def _set_pilots(host: Host, plan: Plan, folder: Path) -> None:
+async def _set_pilots(host: Host, plan: ControllerPlan, folder: Path) -> None:
     """What the settings say of pilots holds from the start; a file tells whether there are any."""
 
     def mark(records: Sequence[Recorded]) -> None:

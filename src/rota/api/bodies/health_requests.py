@@ -24,12 +24,12 @@ class HealthRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, om
     ] = ""
     every_s: Annotated[float, Meta(ge=0.1, le=86_400), says("How often it is asked")] = 10
     failures: Annotated[
-        int, Meta(ge=1, le=1000), says("So many bad answers in a row are too many")
+        int, Meta(ge=1, le=1000), says("How many bad answers in a row are too many")
     ] = 3
     delay_s: Annotated[
         float,
         Meta(ge=0, le=86_400),
-        says("Before its first good answer, silence does not count for so long after its start"),
+        says("Before its first good answer, silence does not count for this time after its start"),
     ] = 60
 
 

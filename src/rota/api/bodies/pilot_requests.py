@@ -19,9 +19,9 @@ class PilotRequest(TakesMib, Strict):
     """How allocations of an engine are asked for when jobs wait."""
 
     kind: Annotated[Line, says("`slurm` or `kubernetes`")]
-    most: Annotated[Count, says("So many at a time, those that wait in the engine included")] = 4
-    time_s: Annotated[Count, says("An allocation ends after so long")] = 3600
-    idle_s: Annotated[Count, says("It is let go when nothing ran in it for so long")] = 30
+    most: Annotated[Count, says("How many at a time, those that wait in the engine included")] = 4
+    time_s: Annotated[Count, says("An allocation ends after this time")] = 3600
+    idle_s: Annotated[Count, says("It is let go when nothing ran in it for this time")] = 30
     cpus: Annotated[Much, says("CPUs of one; 0: a whole node of the engine")] = 0
     memory_mib: Annotated[Count | UnsetType, says("Memory of one, in MiB")] = UNSET
     memory_mb: Count = 0
@@ -92,4 +92,4 @@ class DemandRequest(Strict):
     offers: Annotated[list[OfferRequest], Meta(max_length=100)]
     version: Annotated[Line, says("Of the answer before; empty: answer at once")] = ""
     timeout_s: Annotated[float, Meta(ge=0, le=60)] = 0
-    jobs_max: Annotated[int, Meta(ge=1, le=BIG), says("More equal jobs are told as so many")] = 1000
+    jobs_max: Annotated[int, Meta(ge=1, le=BIG), says("More equal jobs are a number")] = 1000

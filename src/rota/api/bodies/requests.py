@@ -90,7 +90,7 @@ class JobRequest(Strict):
     nodes: Annotated[
         int,
         Meta(ge=0, le=100_000),
-        says("Exactly so many nodes, the tasks spread over them; 0: as few as possible"),
+        says("The number of nodes, the tasks spread over them; 0: as few as possible"),
     ] = 0
     constraints: Annotated[
         Words,
@@ -197,6 +197,10 @@ class JobRequest(Strict):
     deadline_at: Annotated[
         Seconds | str, says("When it should be done: seconds since 1970, or 2026-11-15T18:00:00Z")
     ] = 0
+    promise: Annotated[
+        bool,
+        says("Whether `deadline_at` is to be promised: room is kept for it, or it is refused"),
+    ] = False
     estimate_s: Annotated[
         Seconds, says("How long it will probably run; 0: as long as its limit")
     ] = 0
@@ -215,12 +219,12 @@ class JobRequest(Strict):
         Short, says("Sent when it shall save its work and go on, such as `USR2`")
     ] = ""
     save_every_s: Annotated[
-        Seconds, says("Ask it to save its work each so many seconds; 0: only when somebody does")
+        Seconds, says("Seconds between two requests to save its work; 0: only when a user asks")
     ] = 0
     warn_signal: Annotated[
         Short, says("Sent once before its time limit is over, such as `USR1`; needs `warn_s`")
     ] = ""
-    warn_s: Annotated[Seconds, says("So many seconds before the limit `warn_signal` is sent")] = 0
+    warn_s: Annotated[Seconds, says("Seconds before the limit at which `warn_signal` is sent")] = 0
     restart_cost_s: Annotated[
         Seconds, says("What a restart costs it beyond lost work; dear jobs give way last")
     ] = 0

@@ -53,7 +53,7 @@ def _role(asked: RoleRequest) -> Role:
 
 
 def task_count(request: JobRequest) -> int:
-    """Whoever names nodes and no tasks means one on each."""
+    """Nodes and no tasks mean one task on each."""
     if request.tasks == 1:
         return max(1, request.nodes)
     if request.nodes > request.tasks:

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rota.api.bodies.mib import TakesMib
 from rota.api.bodies.queue_requests import QueueRequest
-from rota.api.bodies.request_fields import BIG, Line, Seconds, Short, Words, says
+from rota.api.bodies.request_fields import BIG, JobType, Line, Seconds, Short, Words, says
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
 Index = Annotated[int, Meta(ge=0, le=65_535)]
@@ -132,6 +132,16 @@ class ProjectQuotaPatch(Strict):
     enforce_quota: bool | None = None
 
 
+class QuotaQuestion(Strict):
+    """What a job would ask for, in all its tasks."""
+
+    cpu: Amount = 0.0
+    #: In GiB.
+    memory_gb: Amount = 0.0
+    gpu: Amount = 0.0
+    job_type: JobType = ""
+
+
 class ReservationRequest(Strict):
     """Room for somebody from when to when: exactly one of `gpus`, `devices` and `nodes`.
 
@@ -139,7 +149,7 @@ class ReservationRequest(Strict):
     """
 
     gpus: Annotated[
-        int, Meta(ge=0, le=100_000), says("So many GPUs, wherever they are (or on `nodes`)")
+        int, Meta(ge=0, le=100_000), says("How many GPUs, wherever they are (or on `nodes`)")
     ] = 0
     gpu_type: Annotated[Short, says("Only of this model")] = ""
     node: Annotated[Short, says("The node of `devices`")] = ""
@@ -183,9 +193,22 @@ class ReplayRequest(PolicyRequest):
     """Rules to try on the jobs of the last days."""
 
     last_s: Annotated[
-        int, Meta(ge=60, le=366 * 86400), says("Jobs that were submitted in so many seconds")
+        int, Meta(ge=60, le=366 * 86400), says("Jobs that were submitted in this number of seconds")
     ] = 7 * 86400
-    jobs: Annotated[int, Meta(ge=1, le=20_000), says("The newest so many jobs at most")] = 5000
+    jobs: Annotated[int, Meta(ge=1, le=20_000), says("The most jobs, the newest first")] = 5000
+    patience_s: Annotated[
+        int, Meta(ge=1, le=240), says("A replay that takes longer is given up, with status 409")
+    ] = 60
+
+
+class ApplyRequest(ReplayRequest):
+    """Rules to try on the jobs of the last days, and then to set with a guard."""
+
+    guard_s: Annotated[
+        int,
+        Meta(ge=60, le=366 * 86400),
+        says("So long the change is undone when a project waits longer than was foretold"),
+    ] = 7 * 86400
 
 
 class MarkRequest(Strict):

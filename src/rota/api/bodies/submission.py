@@ -124,7 +124,6 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         keep_waiting=request.keep_waiting,
         dependency_timeout_s=ceil(request.dependency_timeout_s),
         group=checks.word("group", request.group),
-        retry_on=checks.retry_on(request.retry_on),
         **_restarts(request),
         labels=request.labels,
         preemptible=request.preemptible,
@@ -141,6 +140,7 @@ def to_submission(request: JobRequest, actor: Actor, desk: Desk) -> Submission:
         cap=cap,
         rows=rows,
         group_cap=request.max_concurrent if request.group else None,
+        promise=request.promise,
     )
 
 
@@ -168,8 +168,11 @@ def _claim(request: JobRequest, desk: Desk) -> dict[str, Any]:
 
 
 def _deadline(request: JobRequest, desk: Desk) -> float:
+    deadline_s = deadline(request.deadline_at, desk)
+    if not deadline_s:
+        return 0.0  # What does not ask for the hour is checked once for many jobs alike.
     begins_s = max(desk.now_s(), moment("begin_at", request.begin_at, desk))
-    return kept_deadline(request, deadline(request.deadline_at, desk), begins_s)
+    return kept_deadline(request, deadline_s, begins_s)
 
 
 def _input(request: JobRequest, desk: Desk) -> bytes:
@@ -206,7 +209,7 @@ def _bundle(request: JobRequest, desk: Desk) -> str:
 
 
 def _image(request: JobRequest, desk: Desk) -> str:
-    """Whoever would wait for a node with an engine says for how long."""
+    """A job that would wait for a node with an engine says for how long."""
     image = checks.image(request.image)
     if image and not desk.runs_images() and not request.scheduling_timeout_s:
         raise Rejected.because("image", image, NO_CONTAINERS)
@@ -227,13 +230,14 @@ def targets(asked: list[str], desk: Desk) -> tuple[Target, ...]:
 
 
 def _restarts(request: JobRequest) -> dict[str, Any]:
-    """Whoever names a restart policy and nothing else wants restarts: 3, the first after 60 s."""
+    """A restart policy and nothing else means restarts: 3, the first after 60 s."""
     policy = request.restart or RestartPolicy.ON_FAILURE
     named = request.restart not in (None, RestartPolicy.NEVER) and request.retries is None
     retries = RESTARTS if named else request.retries or 0
     usual_s = RESTART_BACKOFF_S if named else 1.0
     backoff_s = usual_s if request.backoff_s is None else float(request.backoff_s)
-    return {"restart": policy, "retries": retries, "backoff_s": backoff_s}
+    retry_on = checks.retry_on(request.retry_on)
+    return {"restart": policy, "retries": retries, "backoff_s": backoff_s, "retry_on": retry_on}
 
 
 class _Keep:

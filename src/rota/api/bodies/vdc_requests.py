@@ -41,7 +41,7 @@ class VdcRequest(Strict):
     preferred: Annotated[Words, says("For `affinity`: its clusters in order, the best first")] = []
     labels: Annotated[dict[str, str], says("Labels that a node must have")] = {}
     limits: Annotated[LimitsRequest, says("What all its jobs may hold at once")] = LimitsRequest()
-    overcommit: Annotated[Overcommit, says("The amounts in `limits` count so many times")] = 1.0
+    overcommit: Annotated[Overcommit, says("A factor on the amounts in `limits`")] = 1.0
     max_per_user: Annotated[Whole, says("Jobs of one user at once; 0: any number")] = 0
 
 

@@ -19,7 +19,7 @@ from rota.api.auth import require, shown_id
 from rota.controller.agents.identity import versions_differ
 from rota.core.facts.errors import Rejected, RotaError
 from rota.core.facts.tenant import LOCAL, Access
-from rota.rpc.messages import PROTOCOL, Refused, decode_from_agent, encode
+from rota.rpc.messages import PROTOCOL, SessionRefused, decode_from_agent, encode
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -48,7 +48,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 Listener = Callable[[bytes], bool]
 
 
-class Line(Protocol):
+class AgentLine(Protocol):
     """The connection itself: messages without the queues and tasks of ASGI in between."""
 
     def listen(self, listener: Listener) -> None: ...
@@ -88,7 +88,7 @@ async def serve(
     await send({"type": "websocket.accept"})
     shown = actor.token
     link = links.open(shown, _place(scope))
-    line: Line | None = scope.get("extensions", {}).get(LINE)
+    line: AgentLine | None = scope.get("extensions", {}).get(LINE)
     if line is not None:
         line.listen(partial(_take, links, link))
         link.write = line.write_message
@@ -97,7 +97,7 @@ async def serve(
         code, reason = await _read(links, link, receive)
         if code:
             links.refusals.note(link.place, link.node, link.shown, reason)
-            link.write(encode(Refused(reason)))
+            link.write(encode(SessionRefused(reason)))
             await _end(send, line, code, reason)
     except Exception:
         log.exception("the connection of an agent failed")
@@ -179,18 +179,20 @@ def _other_version(frame: bytes) -> str:
     return versions_differ(first.protocol)
 
 
-async def _write(link: Link, send: Callable[[Any], Awaitable[None]], line: Line | None) -> None:
+async def _write(
+    link: Link, send: Callable[[Any], Awaitable[None]], line: AgentLine | None
+) -> None:
     """Send what the controller has for this agent; None ends the connection."""
     try:
         while (frame := await link.outbox.get()) is not None:
             await send({"type": "websocket.send", "bytes": frame})
     except (RuntimeError, OSError):
-        return  # It is gone; whoever reads will notice and clean up.
+        return  # It is gone; the reader will notice and clean up.
     await _end(send, line, 1000, "")
 
 
 async def _end(
-    send: Callable[[Any], Awaitable[None]], line: Line | None, code: int, reason: str
+    send: Callable[[Any], Awaitable[None]], line: AgentLine | None, code: int, reason: str
 ) -> None:
     """Say goodbye; one that takes nothing off the connection does not hear that, either."""
     try:

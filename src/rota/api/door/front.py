@@ -170,8 +170,9 @@ class Front:
         require(actor, "submit")
         work, most = busy
         _refuse_large(scope, most)
-        body = await read_body(receive, most)
-        return await work(self.context, actor, body, _header(scope, b"idempotency-key"))
+        with self.context.gate.holding(actor) as more:
+            body = await read_body(receive, most, more)
+            return await work(self.context, actor, body, _header(scope, b"idempotency-key"))
 
     def _known_actor(self, scope: Scope) -> Actor:
         actor = self._actor(scope)
@@ -233,10 +234,13 @@ def _too_large(length: int, most: int) -> TooLarge:
     )
 
 
-async def read_body(receive: Receive, most: int) -> bytes:
-    """The whole body, if it is not too long."""
+async def read_body(
+    receive: Receive, most: int, more: Callable[[int], None] = lambda _: None
+) -> bytes:
+    """The whole body, if it is not too long; ``more`` hears of each piece."""
     message = await receive()
     body: bytes = message.get("body", b"")
+    more(len(body))
     if not message.get("more_body"):
         return bytes(body)
     parts, total = [body], len(body)
@@ -246,6 +250,7 @@ async def read_body(receive: Receive, most: int) -> bytes:
             raise errors.Malformed("the caller went away before the body was complete")
         parts.append(message.get("body", b""))
         total += len(parts[-1])
+        more(len(parts[-1]))
         if total > most:
             raise TooLarge(
                 f"the body has more than {most} bytes",

@@ -36,7 +36,7 @@ HIDDEN_MAX = 1000
 _encode = msgspec.json.Encoder(order="sorted").encode
 
 
-class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
+class KeptAnswer(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a request under a key was answered; without a status it has not ended."""
 
     digest: str
@@ -48,7 +48,7 @@ class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
     hidden: bool = False
 
 
-class Turn(NamedTuple):
+class KeyedRequest(NamedTuple):
     """A request that makes something: where its answer is kept, and what it asks for."""
 
     host: Host
@@ -84,12 +84,12 @@ class Repeating:
             if known is not None:
                 await _send(send, self._repeated(turn, known), 200)
                 return
-            await _keep(turn, Kept(turn.digest))
+            await _keep(turn, KeptAnswer(turn.digest))
             answer = await self._made(scope, _again(body, receive))
             await self._remember(turn, answer, hidden=bool(opt.get("secret")))
         await _send(send, answer, answer.status)
 
-    async def _made(self, scope: Scope, receive: Receive) -> Kept:
+    async def _made(self, scope: Scope, receive: Receive) -> KeptAnswer:
         """The answer of the route, and where what it made is."""
         status, headers, parts = 0, dict[bytes, bytes](), list[bytes]()
 
@@ -104,9 +104,9 @@ class Repeating:
         body, field = b"".join(parts), scope["route_handler"].opt["creates"]
         made = msgspec.json.decode(body).get(field) if field and status == 201 else None
         where = f"{scope['path']}/{made}" if made is not None else ""
-        return Kept("", status, body, headers.get(b"content-type", b""), where)
+        return KeptAnswer("", status, body, headers.get(b"content-type", b""), where)
 
-    def _repeated(self, turn: Turn, known: Kept) -> Kept:
+    def _repeated(self, turn: KeyedRequest, known: KeptAnswer) -> KeptAnswer:
         if known.digest != turn.digest:
             raise KeyReused.of(turn.key)
         if not known.status:
@@ -123,10 +123,10 @@ class Repeating:
             allowed="a key that was not used before",
         )
 
-    def _secrets(self, turn: Turn) -> dict[str, bytes]:
+    def _secrets(self, turn: KeyedRequest) -> dict[str, bytes]:
         return self._hidden.setdefault(turn.host, {})
 
-    async def _remember(self, turn: Turn, answer: Kept, *, hidden: bool) -> None:
+    async def _remember(self, turn: KeyedRequest, answer: KeptAnswer, *, hidden: bool) -> None:
         """A refusal made nothing, so its key is free again; after a bug nobody knows."""
         if answer.status >= 300:
             if answer.status != 500:
@@ -142,7 +142,7 @@ class Repeating:
         await _keep(turn, kept)
 
 
-def _turn(scope: Scope, key: str, body: bytes) -> Turn:
+def _turn(scope: Scope, key: str, body: bytes) -> KeyedRequest:
     """The order of fields and blanks make no difference."""
     check_key(key)
     try:
@@ -151,7 +151,7 @@ def _turn(scope: Scope, key: str, body: bytes) -> Turn:
         asked = body
     digest = sha256(f"{scope['method']} {scope['path']}\n".encode() + asked).hexdigest()
     host: Host = scope["litestar_app"].state["context"].host
-    return Turn(host, f"{scope[ACTOR].user}\x1f{key}", key, digest[:DIGEST_LENGTH])
+    return KeyedRequest(host, f"{scope[ACTOR].user}\x1f{key}", key, digest[:DIGEST_LENGTH])
 
 
 def _read(name: str, store: Store) -> bytes | None:
@@ -162,12 +162,12 @@ def _write(name: str, at_s: float, body: bytes | None, store: Store) -> None:
     store.set_answer(name, at_s, body, before_s=at_s - KEPT_S)
 
 
-async def _known(turn: Turn) -> Kept | None:
+async def _known(turn: KeyedRequest) -> KeptAnswer | None:
     found: bytes | None = await turn.host.read(partial(_read, turn.name))
-    return None if found is None else msgspec.msgpack.decode(found, type=Kept)
+    return None if found is None else msgspec.msgpack.decode(found, type=KeptAnswer)
 
 
-async def _keep(turn: Turn, kept: Kept | None) -> None:
+async def _keep(turn: KeyedRequest, kept: KeptAnswer | None) -> None:
     body = None if kept is None else msgspec.msgpack.encode(kept)
     await turn.host.write(partial(_write, turn.name, turn.host.clock.now_s(), body))
 
@@ -184,6 +184,6 @@ def _again(body: bytes, receive: Receive) -> Receive:
     return received
 
 
-async def _send(send: Send, answer: Kept, status: int) -> None:
+async def _send(send: Send, answer: KeptAnswer, status: int) -> None:
     more = [(b"location", answer.location.encode())] if answer.location else []
     await send_whole(send, status, answer.body, answer.media_type, more)

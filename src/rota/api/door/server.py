@@ -19,7 +19,7 @@ from uvicorn.server import ServerState
 from websockets.protocol import State
 
 from rota.api.auth import LOCAL
-from rota.api.door.agents import LINE
+from rota.api.door.agents import LINE, PATH
 from rota.api.door.short_way import ShortWay
 from rota.api.people import PEOPLE
 from rota.rpc.frames import bodies_of, frame_of
@@ -36,8 +36,8 @@ log = logging.getLogger("rota.api")
 
 #: An idle connection is closed after this time; commands in a loop open a new one each.
 KEEP_ALIVE_S = 75
-#: The largest message that an agent may send.
-WS_MESSAGE_MAX = 64 * 1024 * 1024
+#: The largest message that an agent may send, and one that anybody else may.
+WS_MESSAGE_MAX, VISIT_MESSAGE_MAX = 64 * 1024 * 1024, 256 * 1024
 #: As much may wait for an agent that reads slowly: a few full sets.
 UNSENT_BYTES_MAX = 128 * 1024 * 1024
 #: How long requests that are being answered may take once we were told to stop.
@@ -148,6 +148,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self.transport.set_write_buffer_limits(high=0)
 
     def data_received(self, data: bytes) -> None:
+        if self.conn.state is State.CONNECTING:
+            self._begin(data)
+            return
         between = self.listener is not None and not self.conn.reader.buffer and not self.frames
         bodies = bodies_of(data, masked=True, most=WS_MESSAGE_MAX) if between else None
         if bodies is None or self.conn.state is not State.OPEN:
@@ -157,6 +160,14 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
             self.frames = [body]
             self.curr_msg_data_type = "bytes"
             self.send_receive_event_to_app()
+
+    def _begin(self, data: bytes) -> None:
+        """The request: who is no agent says short things, and one that is none is not kept."""
+        if not data.startswith(b"GET " + PATH.encode()):
+            self.conn.max_message_size = VISIT_MESSAGE_MAX
+        super().data_received(data)
+        if self.conn.handshake_exc is not None:
+            self.transport.close()
 
     def send_receive_event_to_app(self) -> None:
         if self.curr_msg_data_type == "text" and not _is_text(b"".join(self.frames)):

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 M = TypeVar("M")
 
 
-class Call(NamedTuple, Generic[M]):
+class GrpcCall(NamedTuple, Generic[M]):
     """What was asked, and by whom. ``begin`` tells the caller of a stream that we listen."""
 
     context: Context
@@ -44,30 +44,30 @@ class Call(NamedTuple, Generic[M]):
     begin: Callable[[], Awaitable[None]]
 
 
-async def launch_job(call: Call[pb.LaunchJobRequest]) -> pb.LaunchJobResponse:
+async def launch_job(call: GrpcCall[pb.LaunchJobRequest]) -> pb.LaunchJobResponse:
     key = call.request.idempotency_key
     answer = await submit_one(call.context, call.actor, reading.job_body(call.request), key)
     made = msgspec.json.decode(answer.body, type=SubmittedView)
     return pb.LaunchJobResponse(job_id=str(made.id), uid=made.uid, count=made.count or 0)
 
 
-async def get_job_status(call: Call[pb.GetJobStatusRequest]) -> pb.JobStatus:
+async def get_job_status(call: GrpcCall[pb.GetJobStatusRequest]) -> pb.JobStatus:
     return await _status(call, reading.job_ref(call.request.job_id))
 
 
-async def terminate_job(call: Call[pb.TerminateJobRequest]) -> pb.JobStatus:
+async def terminate_job(call: GrpcCall[pb.TerminateJobRequest]) -> pb.JobStatus:
     found = await find(call.context.host, reading.job_ref(call.request.job_id))
     command = Cancel(actor=call.actor, ids=(found.id,))
     await change_one(call.context, call.actor, found, command)
     return await _status(call, found.id)
 
 
-async def _status(call: Call[M], ref: int | str) -> pb.JobStatus:
+async def _status(call: GrpcCall[M], ref: int | str) -> pb.JobStatus:
     found = await find(call.context.host, ref)
     return views.job_status(view_of(call.context, found, call.actor))
 
 
-async def list_jobs(call: Call[pb.ListJobsRequest]) -> pb.ListJobsResponse:
+async def list_jobs(call: GrpcCall[pb.ListJobsRequest]) -> pb.ListJobsResponse:
     host = call.context.host
     ids = [await resolve(host, ref) for ref in reading.listed_refs(call.request)]
     page = await list_page(host, reading.query_of(call.request, ids), call.actor)
@@ -75,7 +75,7 @@ async def list_jobs(call: Call[pb.ListJobsRequest]) -> pb.ListJobsResponse:
     return pb.ListJobsResponse(jobs=jobs, cursor=page.cursor or "")
 
 
-async def fetch_logs(call: Call[pb.FetchLogsRequest]) -> AsyncIterator[pb.LogChunk]:
+async def fetch_logs(call: GrpcCall[pb.FetchLogsRequest]) -> AsyncIterator[pb.LogChunk]:
     wish = reading.log_wish(call.request)
     ref = reading.job_ref(call.request.job_id)
     pieces = await open_log(call.context, call.actor, ref, wish)
@@ -85,7 +85,7 @@ async def fetch_logs(call: Call[pb.FetchLogsRequest]) -> AsyncIterator[pb.LogChu
             yield pb.LogChunk(data=piece)
 
 
-async def watch_events(call: Call[pb.WatchEventsRequest]) -> AsyncIterator[pb.Event]:
+async def watch_events(call: GrpcCall[pb.WatchEventsRequest]) -> AsyncIterator[pb.Event]:
     request = call.request
     after = None
     if request.HasField("after_seq"):
@@ -102,13 +102,13 @@ async def watch_events(call: Call[pb.WatchEventsRequest]) -> AsyncIterator[pb.Ev
                 yield views.event(view)
 
 
-async def list_workers(call: Call[pb.ListWorkersRequest]) -> pb.ListWorkersResponse:
+async def list_workers(call: GrpcCall[pb.ListWorkersRequest]) -> pb.ListWorkersResponse:
     cluster = call.context.host.cluster
     found = [node_view(cluster, cluster.nodes[name]) for name in sorted(cluster.nodes)]
     return pb.ListWorkersResponse(workers=[views.worker(view) for view in found])
 
 
-async def health_check(call: Call[pb.HealthCheckRequest]) -> pb.HealthCheckResponse:
+async def health_check(call: GrpcCall[pb.HealthCheckRequest]) -> pb.HealthCheckResponse:
     context = call.context
     return pb.HealthCheckResponse(
         ready=not context.closing.is_set(),

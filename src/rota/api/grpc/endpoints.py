@@ -12,10 +12,10 @@ from rota.core.facts.errors import Rejected
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:
-    from rota.api.grpc.calls import Call
+    from rota.api.grpc.calls import GrpcCall
 
 
-async def register(call: Call[pb.RegisterEndpointRequest]) -> pb.Endpoint:
+async def register(call: GrpcCall[pb.RegisterEndpointRequest]) -> pb.Endpoint:
     request = call.request
     asked = endpoints.EndpointRequest(
         name=request.name,
@@ -28,7 +28,7 @@ async def register(call: Call[pb.RegisterEndpointRequest]) -> pb.Endpoint:
 
 
 async def unregister(
-    call: Call[pb.UnregisterEndpointRequest],
+    call: GrpcCall[pb.UnregisterEndpointRequest],
 ) -> pb.UnregisterEndpointResponse:
     text = call.request.endpoint_id
     job, _, rest = text.partition(".")
@@ -40,7 +40,7 @@ async def unregister(
     return pb.UnregisterEndpointResponse()
 
 
-async def lookup(call: Call[pb.LookupEndpointRequest]) -> pb.ListEndpointsResponse:
+async def lookup(call: GrpcCall[pb.LookupEndpointRequest]) -> pb.ListEndpointsResponse:
     name = call.request.name
     found = endpoints.living_views(call.context, call.actor, name=name) if name else []
     if not found:
@@ -48,7 +48,7 @@ async def lookup(call: Call[pb.LookupEndpointRequest]) -> pb.ListEndpointsRespon
     return pb.ListEndpointsResponse(endpoints=[_message(view) for view in found])
 
 
-async def list_all(call: Call[pb.ListEndpointsRequest]) -> pb.ListEndpointsResponse:
+async def list_all(call: GrpcCall[pb.ListEndpointsRequest]) -> pb.ListEndpointsResponse:
     found = endpoints.living_views(call.context, call.actor, prefix=call.request.prefix)
     return pb.ListEndpointsResponse(endpoints=[_message(view) for view in found])
 

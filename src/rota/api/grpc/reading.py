@@ -14,7 +14,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 
 from rota.api.errors import Malformed
 from rota.api.jobs.log_reader import LogWish
-from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, Search
+from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, LogSearch
 from rota.api.params import IDS_MAX, parse_cursor
 from rota.api.views.listing import Query
 from rota.api.views.lookup import ID_MAX
@@ -166,7 +166,7 @@ def query_of(request: pb.ListJobsRequest, ids: Sequence[int]) -> Query:
         project=request.project,
         queue=request.queue,
         name=request.name,
-        label=request.label,
+        labels=(request.label,) if request.label else (),
         ids=tuple(dict.fromkeys(ids)),
         limit=within("limit", request.limit or PAGE, 1, PAGE_MAX),
         after=parse_cursor(request.cursor),
@@ -196,8 +196,8 @@ def log_wish(request: pb.FetchLogsRequest) -> LogWish:
     )
 
 
-def _search(request: pb.FetchLogsRequest) -> Search:
-    return Search(
+def _search(request: pb.FetchLogsRequest) -> LogSearch:
+    return LogSearch(
         pattern=request.search,
         regex=request.regex,
         ignore_case=request.ignore_case,

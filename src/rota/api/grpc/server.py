@@ -51,7 +51,7 @@ _OPTIONS = (
     # A caller that vanished without a word is noticed after this time.
     ("grpc.keepalive_time_ms", 60_000),
 )
-#: Stands for whoever asks for nothing that needs a name.
+#: Stands for a caller that asks for nothing that needs a name.
 _ANYBODY = Actor("", Access.VIEWER, "grpc")
 
 
@@ -142,7 +142,7 @@ class GrpcServer:
             return grpc.unary_stream_rpc_method_handler(many)
         return grpc.unary_unary_rpc_method_handler(one)
 
-    def _asked(self, call: Answering, body: bytes, rpc: Any) -> calls.Call[Any]:  # noqa: ANN401
+    def _asked(self, call: Answering, body: bytes, rpc: Any) -> calls.GrpcCall[Any]:  # noqa: ANN401
         actor = _ANYBODY
         if call.right:
             actor = self._actor(rpc)
@@ -154,7 +154,7 @@ class GrpcServer:
                 begun.append(True)
                 await rpc.send_initial_metadata(())
 
-        return calls.Call(self._context, actor, reading.read(call.request, body), begin)
+        return calls.GrpcCall(self._context, actor, reading.read(call.request, body), begin)
 
     def _actor(self, rpc: Any) -> Actor:  # noqa: ANN401 - grpc's context
         shown = dict(rpc.invocation_metadata() or ()).get("authorization")

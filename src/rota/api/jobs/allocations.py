@@ -1,6 +1,6 @@
 """Routes about room as such: who holds what, hold some without a program, give it back.
 
-An allocation is what the tries of a job hold. Whoever wants room for work that Rota does not
+An allocation is what the tries of a job hold. A program that wants room for work that Rota does not
 start gets a job that only holds it: it waits its turn, counts and ends like any other.
 """
 
@@ -22,7 +22,7 @@ from rota.api.jobs.jobs import view_of
 from rota.api.jobs.submit import hand_in
 from rota.api.views.attempt_views import AllocationView, allocation_view
 from rota.api.views.lookup import find
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.core.facts.job import Job
 from rota.core.facts.states import JobState
 
@@ -43,8 +43,8 @@ class AllocationRequest(Strict):
 
     name: Annotated[str, says("What people call it")] = "allocation"
     resources: Annotated[Resources, says("What each task holds")] = Resources()
-    tasks: Annotated[int, Meta(ge=1, le=100_000), says("So many times, all or none")] = 1
-    nodes: Annotated[int, Meta(ge=0, le=100_000), says("On so many nodes; 0: as few as can be")] = 0
+    tasks: Annotated[int, Meta(ge=1, le=100_000), says("How many times, all or none")] = 1
+    nodes: Annotated[int, Meta(ge=0, le=100_000), says("On N nodes; 0: as few as can be")] = 0
     constraints: Annotated[Words, says("Which nodes, as in a job")] = msgspec.field(
         default_factory=list
     )
@@ -98,7 +98,7 @@ async def list_allocations(
     context, actor = context_of(request), actor_of(request)
     cluster = context.host.cluster
     holders = sorted({job for job, _ in cluster.live.where.values()})
-    page, after = Part(limit, cursor).of(holders, int)
+    page, after = ListPart(limit, cursor).of(holders, int)
     return HoldingsView([_holding(context, cluster.jobs[job], actor) for job in page], cursor=after)
 
 

@@ -15,7 +15,7 @@ from rota.api.asgi import API
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.results import FOLDER_VARIABLE
 from rota.api.views.lookup import find_own
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.controller.launches.launch import output_path
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected
@@ -67,7 +67,7 @@ async def artifacts(
         raise Rejected.because(
             "id", job.id, f"{job.id} is an array, which leaves nothing; name an element: {job.id}_3"
         )
-    page, after = Part(limit, cursor).of_numbered((*_of_tasks(job), *_saved(job)))
+    page, after = ListPart(limit, cursor).of_numbered((*_of_tasks(job), *_saved(job)))
     return ArtifactsView(page, cursor=after)
 
 

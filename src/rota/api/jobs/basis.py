@@ -1,13 +1,15 @@
 """What an expected start rests on: whose run time is only assumed, and how long such jobs took.
 
 A job without a limit or an estimate counts for what the site assumes. That is said, beside what the
-last jobs of the same sweep, or of the same user and name, really took.
+last jobs of the same sweep, or of the same user and name, really took. Where the start hangs on the
+end of such a job alone, these tell when it comes.
 """
 
 from __future__ import annotations
 
+import re
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.api.views.refs import known_ref
 from rota.core.facts.job import Job
@@ -27,34 +29,41 @@ if TYPE_CHECKING:
 RUNS = 12
 #: An end and a start that lie so near are the same moment.
 NEAR_S = 2.0
-#: In the line that tells the expected start.
+#: In the line that tells the expected start, and when that is.
 EXPECTED = "expected to start"
+WHEN = re.compile(rf"(?<={EXPECTED} )in \S+")
 
 
 async def with_basis(host: Host, lines: list[str], tree: Tree | None) -> list[str]:
     """The lines of an answer, and behind the one with the expected start what that rests on."""
     if tree is None or tree.expected is None:
         return lines
-    more = await _basis(host, tree)
+    more, told = await _basis(host, tree)
     at = next((n for n, line in enumerate(lines, 1) if EXPECTED in line), len(lines))
-    return [*lines[:at], *more, *lines[at:]]
+    before = [WHEN.sub(told, line) for line in lines[:at]] if told else lines[:at]
+    return [*before, *more, *lines[at:]]
 
 
-async def _basis(host: Host, tree: Tree) -> list[str]:
-    """A line for the job that has the room, one for the first of those that come before."""
-    lines = []
+async def _basis(host: Host, tree: Tree) -> tuple[list[str], str]:
+    """A line for the job that has the room, one for the first of those that come before.
+
+    And when the start comes by what jobs like the first of them took; empty: as planned.
+    """
+    lines, told = [], ""
     holder = _holder(host, tree)
     if holder is not None:
         ran_s = max(0.0, host.clock.now_s() - holder.started_s)
         stay_s = stay_s_of(host.cluster, holder.spec, ran_s)
+        past = await _past(host, holder)
         # Where the start hangs on this end alone, what such jobs took says more than a guess.
-        hangs = _hangs_on(tree, holder, stay_s)
-        lines.append(await _line(host, holder, stay_s, "runs", ran_s if hangs else None))
+        if past is not None and _hangs_on(tree, holder, stay_s):
+            told = f"in {span(past.took_s - ran_s)}" if past.took_s > ran_s else "at any moment"
+        lines.append(_line(host, holder, stay_s, "runs", past, counts=bool(told)))
     first = _first_ahead(host, tree)
     if first is not None and tree.ahead is not None:
         run_s = run_s_of(host.cluster, first.spec, first.spec.roles)
-        lines.append(await _line(host, first, run_s, "comes first"))
-    return lines
+        lines.append(_line(host, first, run_s, "comes first", await _past(host, first)))
+    return lines, told
 
 
 def _hangs_on(tree: Tree, holder: Job, stay_s: float) -> bool:
@@ -99,22 +108,40 @@ def _first_ahead(host: Host, tree: Tree) -> Job | Array | None:
     return None
 
 
-async def _line(
-    host: Host, item: Job | Array, taken_s: float, what: str, ran_s: float | None = None
-) -> str:
-    name = known_ref(host.cluster, item.id) if isinstance(item, Job) else str(item.id)
-    told = f"this assumes {span(taken_s)} for job {name}, which {what}: no --time was given"
+class _Past(NamedTuple):
+    """What jobs like one took: in words which, and half of them how long."""
+
+    which: str
+    took_s: float
+
+
+async def _past(host: Host, item: Job | Array) -> _Past | None:
     lengths = await host.read(lambda store: _past_s(store, item))
     if not lengths:
-        return told
-    kind = ("element", " of its sweep") if _array_of(item) else ("job", " of that name")
-    many = kind[0] if len(lengths) == 1 else f"{len(lengths)} {kind[0]}s"
-    like_s = median(lengths)
-    told = f"{told}; the last {many}{kind[1]} took {span(like_s)}"
-    if ran_s is None:
-        return told
-    left = f"in {span(like_s - ran_s)}" if like_s > ran_s else "at any moment"
-    return f"{told}: by that it would start {left}"
+        return None
+    one, of = ("element", " of its sweep") if _array_of(item) else ("job", " of that name")
+    many = one if len(lengths) == 1 else f"{len(lengths)} {one}s"
+    return _Past(f"the last {many}{of} took {span(median(lengths))}", median(lengths))
+
+
+def _line(
+    host: Host,
+    item: Job | Array,
+    taken_s: float,
+    what: str,
+    past: _Past | None,
+    *,
+    counts: bool = False,
+) -> str:
+    """What is assumed of a job; ``counts``: by the past, and the assumption is for the plan."""
+    name = known_ref(host.cluster, item.id) if isinstance(item, Job) else str(item.id)
+    if past is None or not counts:
+        told = f"this assumes {span(taken_s)} for job {name}, which {what}: no --time was given"
+        return told if past is None else f"{told}; {past.which}"
+    return (
+        f"{past.which}: this is taken for job {name}, which {what}; the plan keeps "
+        f"{span(taken_s)} for it, because no --time was given"
+    )
 
 
 def _array_of(item: Job | Array) -> int:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import asyncio
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from litestar import get, put
 from litestar.params import PathParameter
 
-from rota.api.context import Asking, Context, context_of
+from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.errors import TooLarge
-from rota.controller.agents.bundles import BundleShelf, check_digest
+from rota.controller.agents.bundles import PART_BYTES, BundleShelf, check_digest
 from rota.core.facts.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
 
 Digest = Annotated[str, PathParameter(description="Its sha256, in 64 hexadecimal digits")]
 
@@ -56,7 +60,7 @@ async def show_bundle(request: Asking, digest: Digest) -> BundleView:
 @put(
     "/bundles/{digest:str}",
     summary="Upload a working folder",
-    opt={"right": "submit", "errors": (404, 413), "takes": "application/octet-stream"},
+    opt={"right": "submit", "errors": (404, 413, 429), "takes": "application/octet-stream"},
     request_max_body_size=None,
 )
 async def put_bundle(request: Asking, digest: Digest) -> BundleView:
@@ -72,13 +76,28 @@ async def put_bundle(request: Asking, digest: Digest) -> BundleView:
             allowed=f"at most {shelf.max_bytes} bytes",
         )
     upload = shelf.begin(digest)
+    actor, gate = actor_of(request), context_of(request).gate
     try:
-        async for piece in request.stream():
-            upload.add(piece)
-        upload.keep()
+        # A disk takes its time: what waits for it is a thread.
+        async for part in _in_parts(request.stream()):
+            gate.bundles(actor, len(part))
+            await asyncio.to_thread(upload.add, part)
+        await asyncio.to_thread(upload.keep)
     finally:
         upload.drop()
     return BundleView(digest)
+
+
+async def _in_parts(pieces: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in pieces that are worth a thread's while."""
+    waiting = bytearray()
+    async for piece in pieces:
+        waiting += piece
+        if len(waiting) >= PART_BYTES:
+            yield bytes(waiting)
+            waiting.clear()
+    if waiting:
+        yield bytes(waiting)
 
 
 ROUTES = [bundle_limits, show_bundle, put_bundle]

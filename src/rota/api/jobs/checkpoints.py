@@ -14,9 +14,10 @@ from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import CheckpointRequest
 from rota.api.bodies.submission import moment
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
+from rota.api.jobs.saved_notes import note_of
 from rota.api.views.checkpoint_views import RecordView, record_view
 from rota.api.views.lookup import find
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import AskSave, ReportCheckpoint
 from rota.controller.launches.launch import folder_name
@@ -115,22 +116,8 @@ async def report_checkpoint(request: Asking, job_id: params.JobPath) -> Checkpoi
     if context.saved_work is not None:
         kept = {record.path for record in job.checkpoints}
         gone = tuple(r.path for r in before if r.path and r.path not in kept)
-        context.saved_work.note(job, _note(job, view), gone)
+        context.saved_work.note(job, note_of(job), gone)
     return view
-
-
-def _note(job: Job, view: CheckpointView) -> bytes:
-    """What lies beside the folder, for people and programs that look there."""
-    body = {
-        "id": job.id,
-        "uid": job.uid,
-        "name": job.spec.name,
-        "user": job.spec.user,
-        "state": job.state,
-        "saved_at": view.saved_at,
-        "checkpoints": view.checkpoints,
-    }
-    return msgspec.json.format(msgspec.json.encode(body), indent=2) + b"\n"
 
 
 def _refuse_large(context: Context, asked: CheckpointRequest) -> None:
@@ -221,7 +208,7 @@ async def list_checkpoints(
         if folder.files
     ]
     items.sort(key=_place)
-    page, after = Part(limit, cursor).of(items, _place)
+    page, after = ListPart(limit, cursor).of(items, _place)
     return FoldersView(page, cursor=after)
 
 

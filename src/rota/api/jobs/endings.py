@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.api.auth import may_look_into
-from rota.api.jobs.log_reader import Reader
+from rota.api.jobs.log_reader import LogReader
 from rota.api.views.attempt_views import told_detail
 from rota.api.views.views import ref_of
 from rota.controller.launches.launch import fill_in
@@ -92,7 +92,7 @@ def _command(job: Job) -> str:
 async def _tail(context: Context, job: Job, lines: int) -> list[str]:
     """Of standard error; of standard output where nothing was written to that."""
     task = next((one.index for one in job.tasks if one.attempts and _failed(one.attempts[-1])), 0)
-    reader = Reader(context, job, "stderr", task, None)
+    reader = LogReader(context, job, "stderr", task, None)
     attempts = reader.attempts()
     if not attempts:
         return []

@@ -18,7 +18,7 @@ from rota.api.bodies.request_fields import BIG, Line, Short, Whole, says
 from rota.api.bodies.requests import Body
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.views.lookup import ID_MAX, find
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetEndpoint
 from rota.controller.commands.endpoints import living
@@ -36,7 +36,7 @@ class EndpointRequest(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, 
     name: Annotated[Short, says("What others look it up by")]
     address: Annotated[Line, says("HOST:PORT, or any address that its users understand")]
     task: Annotated[Whole, says("Which task of the job serves it")] = 0
-    metadata: Annotated[dict[str, str], says("Words for those who look it up")] = {}
+    metadata: Annotated[dict[str, str], says("Words for a program that looks it up")] = {}
 
 
 class EndpointView(msgspec.Struct):
@@ -179,7 +179,7 @@ async def list_endpoints(
     found = living_views(context_of(request), actor_of(request), name=name, prefix=prefix)
     wanted = [view for view in found if job in (None, view.job) and user in ("", view.user)]
     wanted.sort(key=_place)
-    page, after = Part(limit, cursor).of(wanted, _place)
+    page, after = ListPart(limit, cursor).of(wanted, _place)
     return EndpointsView(page, cursor=after)
 
 

@@ -17,7 +17,7 @@ from rota.api.jobs.submit import BatchView, SubmitAnswer, SubmittedView, submit_
 from rota.api.views.attempt_views import AttemptView, attempt_views
 from rota.api.views.listing import Query, list_page
 from rota.api.views.lookup import find, resolve
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.reasons import Reasons
 from rota.api.views.views import JobView, Page, array_view, job_view, worst
 from rota.api.watch.event_views import EventView
@@ -119,6 +119,9 @@ async def list_jobs(
     status: params.Status = "",
     project_id: params.ProjectId = "",
     kind: params.JobType = "",
+    run: params.Run = "",
+    engine: params.Engine = "",
+    executor: params.Executor = "",
     search: params.Search = "",
     page: params.PageNumber = 0,
     page_size: params.PageSize = 20,
@@ -134,8 +137,9 @@ async def list_jobs(
         project=project or project_id,
         queue=queue,
         name=name,
-        label=label,
+        labels=tuple(filter(None, (label, run and f"run={run}"))),
         type=kind,
+        engine=engine or executor,
         search=search,
         priorities=params.parse_priorities(priority),
         array=array,
@@ -194,7 +198,7 @@ async def attempts(
     if not isinstance(found, Job):
         return AttemptsView([])
     open_ = may_look_into(actor_of(request), found.spec.user)
-    page, after = Part(limit, cursor).of_numbered(attempt_views(found, open_=open_))
+    page, after = ListPart(limit, cursor).of_numbered(attempt_views(found, open_=open_))
     return AttemptsView(page, cursor=after)
 
 

@@ -15,7 +15,7 @@ from rota.log_frames import ERR, OUT, Piece
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from rota.api.jobs.log_reader import Reader
+    from rota.api.jobs.log_reader import LogReader
     from rota.core.facts.job import Attempt
     from rota.rpc.visits import LogPart
 
@@ -36,7 +36,7 @@ class Merger:
     """One attempt, from two places on. Places only grow; what is behind them was given."""
 
     def __init__(
-        self, out: Reader, err: Reader | None, order: Reader | None, attempt: Attempt
+        self, out: LogReader, err: LogReader | None, order: LogReader | None, attempt: Attempt
     ) -> None:
         """Without ``err`` both go to one file; without ``order`` nobody notes it."""
         self._readers = {OUT: out} if err is None else {OUT: out, ERR: err}

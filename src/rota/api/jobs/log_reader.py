@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
 
     from rota.api.context import Context
-    from rota.api.jobs.log_search import Search
+    from rota.api.jobs.log_search import LogSearch
     from rota.core.facts.job import Attempt
     from rota.rpc.visits import LogFound
 
@@ -41,13 +41,13 @@ class LogWish(NamedTuple):
     task: int = 0
     #: None: the last one.
     attempt: int | None = None
-    search: Search | None = None
+    search: LogSearch | None = None
     #: Of both: where standard error goes on, and whether each piece says where it came from.
     offset_stderr: int = 0
     frames: bool = False
 
 
-class Reader:
+class LogReader:
     """Reads one stream of one task of a job, over all its attempts or one of them."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Reader:
         return found
 
     async def search(
-        self, attempt: Attempt, search: Search, hits: int, place: tuple[int, int, int]
+        self, attempt: Attempt, search: LogSearch, hits: int, place: tuple[int, int, int]
     ) -> LogFound:
         """Lines that the node finds, from a place on."""
         path = self.path()
@@ -115,9 +115,9 @@ class Reader:
             raise Unavailable(f"node {node} is not connected, its logs cannot be read now")
         return session.link
 
-    def of(self, stream: str) -> Reader:
+    def of(self, stream: str) -> LogReader:
         """The same of another stream."""
-        return Reader(self.context, self.job, stream, self._task, self.only)
+        return LogReader(self.context, self.job, stream, self._task, self.only)
 
     def path(self) -> str:
         """Where the job asked its output to go; empty: the agent keeps it."""
@@ -131,7 +131,7 @@ def _unwritten(attempt: Attempt) -> str:
     return "" if attempt.live else "the attempt was never started, so it has written nothing"
 
 
-async def read_now(reader: Reader, attempt: Attempt, first: LogPart) -> AsyncIterator[bytes]:
+async def read_now(reader: LogReader, attempt: Attempt, first: LogPart) -> AsyncIterator[bytes]:
     """From the first part on to where the file ended when we began."""
     part = first
     while part.body:
@@ -143,7 +143,7 @@ async def read_now(reader: Reader, attempt: Attempt, first: LogPart) -> AsyncIte
 
 
 async def follow(
-    reader: Reader, follow_one: Callable[[int, bool], AsyncIterator[bytes]]
+    reader: LogReader, follow_one: Callable[[int, bool], AsyncIterator[bytes]]
 ) -> AsyncIterator[bytes]:
     """Every byte until the job has ended (or the one attempt that was asked for).
 
@@ -171,7 +171,9 @@ async def follow(
             return
 
 
-async def _follow_one(reader: Reader, number: int, offset: int, tail: int) -> AsyncIterator[bytes]:
+async def _follow_one(
+    reader: LogReader, number: int, offset: int, tail: int
+) -> AsyncIterator[bytes]:
     """One attempt to its end. Whether it has ended is asked before reading: then the end of the
     file is the end of the output."""
     wait_s, silent_since_s = LOOK_S_MIN, time.monotonic()
@@ -197,7 +199,7 @@ async def _follow_one(reader: Reader, number: int, offset: int, tail: int) -> As
             wait_s = min(2 * wait_s, LOOK_S_MAX)
 
 
-async def _follow_both(reader: Reader, number: int, wish: LogWish) -> AsyncIterator[bytes]:
+async def _follow_both(reader: LogReader, number: int, wish: LogWish) -> AsyncIterator[bytes]:
     """The same for both streams together."""
     wait_s, silent_since_s = LOOK_S_MIN, time.monotonic()
     merger: Merger | None = None
@@ -229,7 +231,7 @@ async def _follow_both(reader: Reader, number: int, wish: LogWish) -> AsyncItera
             wait_s = min(2 * wait_s, LOOK_S_MAX)
 
 
-async def make_merger(reader: Reader, attempt: Attempt, wish: LogWish) -> Merger:
+async def make_merger(reader: LogReader, attempt: Attempt, wish: LogWish) -> Merger:
     """Both streams of an attempt, from where the caller wants them on."""
     out, err = reader.of("stdout"), reader.of("stderr")
     ours = not out.path() and not err.path()
@@ -246,13 +248,13 @@ async def make_merger(reader: Reader, attempt: Attempt, wish: LogWish) -> Merger
     return merger
 
 
-async def _nap(reader: Reader, wait_s: float) -> None:
+async def _nap(reader: LogReader, wait_s: float) -> None:
     """Wait a little, or until the job has ended."""
     context = reader.context
     await context.until_closing(context.host.watch.settled([reader.job_id], wait_s))
 
 
-def followed(reader: Reader, number: int, wish: LogWish, first: bool) -> AsyncIterator[bytes]:
+def followed(reader: LogReader, number: int, wish: LogWish, first: bool) -> AsyncIterator[bytes]:
     """One attempt; only in the first one the caller's place counts."""
     if not first:
         wish = wish._replace(offset=0, offset_stderr=0, tail=None)

@@ -9,7 +9,7 @@ from rota.core.facts.errors import NotFound, Rejected
 from rota.rpc.visits import SearchLog
 
 if TYPE_CHECKING:
-    from rota.api.jobs.log_reader import Reader
+    from rota.api.jobs.log_reader import LogReader
     from rota.core.facts.job import Attempt
     from rota.rpc.visits import FoundLine
 
@@ -21,7 +21,7 @@ PATTERN_MAX, CONTEXT_MAX, HITS_MAX = 1000, 100, 10_000
 SEPARATOR = b"--\n"
 
 
-class Search(NamedTuple):
+class LogSearch(NamedTuple):
     """Which lines somebody looks for."""
 
     pattern: str
@@ -35,7 +35,7 @@ class Search(NamedTuple):
     line: int = 1
 
 
-class Found(NamedTuple):
+class FoundLines(NamedTuple):
     """Lines as text, how many of them are hits, and where to go on; -1: nothing was left out."""
 
     body: bytes
@@ -44,7 +44,7 @@ class Found(NamedTuple):
     next_line: int = 1
 
 
-def check(search: Search) -> None:
+def check(search: LogSearch) -> None:
     """Refuse what no node could carry out.
 
     An expression is read on the node: to compile one can take as long as to search with it.
@@ -55,7 +55,9 @@ def check(search: Search) -> None:
         raise Rejected.bad("search", search.pattern, "one line of text")
 
 
-async def look_through(reader: Reader, attempt: Attempt, search: Search, offset: int) -> Found:
+async def look_through(
+    reader: LogReader, attempt: Attempt, search: LogSearch, offset: int
+) -> FoundLines:
     """Ask the node, part by part, until the log is over or the answer is full."""
     lines: list[FoundLine] = []
     hits = size = 0
@@ -71,18 +73,18 @@ async def look_through(reader: Reader, attempt: Attempt, search: Search, offset:
         hits += sum(one.hit for one in found.lines)
         offset, line, fresh = found.offset, found.line, found.fresh
         if found.over:
-            return Found(as_text(lines, search), hits)
+            return FoundLines(as_text(lines, search), hits)
         if hits >= search.hits or size >= ANSWER_BYTES_MAX or time.monotonic() > until_s:
-            return Found(as_text(lines, search), hits, offset, line)
+            return FoundLines(as_text(lines, search), hits, offset, line)
 
 
-def _refusal(reader: Reader, problem: str) -> Exception:
+def _refusal(reader: LogReader, problem: str) -> Exception:
     if problem.startswith("regex: "):
         return Rejected(problem, field="search")
     return NotFound(problem, field="id", value=reader.job_id)
 
 
-def as_text(lines: list[FoundLine], search: Search) -> bytes:
+def as_text(lines: list[FoundLine], search: LogSearch) -> bytes:
     """As ``grep`` prints it: groups that are apart have a line between them."""
     parts: list[bytes] = []
     last = 0
@@ -97,7 +99,7 @@ def as_text(lines: list[FoundLine], search: Search) -> bytes:
 
 
 def message(
-    search: Search, request: int, hits: int, place: tuple[int, int, int], **where: str
+    search: LogSearch, request: int, hits: int, place: tuple[int, int, int], **where: str
 ) -> SearchLog:
     offset, line, fresh = place
     return SearchLog(

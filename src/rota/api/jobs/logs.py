@@ -13,8 +13,16 @@ from rota.api.auth import still_valid
 from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.jobs import log_search
 from rota.api.jobs.log_merge import last_of
-from rota.api.jobs.log_reader import BOTH, LogWish, Reader, follow, followed, make_merger, read_now
-from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, Search
+from rota.api.jobs.log_reader import (
+    BOTH,
+    LogReader,
+    LogWish,
+    follow,
+    followed,
+    make_merger,
+    read_now,
+)
+from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, LogSearch
 from rota.api.views.lookup import ID_MAX, find_own
 from rota.core.facts.array import Array
 from rota.core.facts.errors import NotFound, Rejected, Unavailable
@@ -62,7 +70,7 @@ async def logs(
     job_id: params.JobPath,
     stream: Which = "stdout",
     tail: Annotated[
-        int | None, QueryParameter(description="Only the last so many lines", ge=0, lt=ID_MAX)
+        int | None, QueryParameter(description="Only the last N lines", ge=0, lt=ID_MAX)
     ] = None,
     follow_it: Annotated[
         bool, QueryParameter(name="follow", description="Go on until the job has ended")
@@ -85,14 +93,12 @@ async def logs(
         bool, QueryParameter(description="`search` does not mind upper and lower case")
     ] = False,
     context: Annotated[
-        int, QueryParameter(description="So many lines beside each hit", ge=0, le=CONTEXT_MAX)
+        int, QueryParameter(description="How many lines beside each hit", ge=0, le=CONTEXT_MAX)
     ] = 0,
     numbers: Annotated[
         bool, QueryParameter(description="With the number of each line that was found")
     ] = False,
-    limit: Annotated[
-        int, QueryParameter(description="At most so many hits", ge=1, le=HITS_MAX)
-    ] = 1000,
+    limit: Annotated[int, QueryParameter(description="At most N hits", ge=1, le=HITS_MAX)] = 1000,
     line: Annotated[
         int, QueryParameter(description="The number of the line at `offset`", ge=1, lt=ID_MAX)
     ] = 1,
@@ -107,7 +113,9 @@ async def logs(
     lines of `tail` were looked for in the last megabytes only. With `frames` a piece is a letter
     (`o`, `e`), four bytes of length (the highest first) and the bytes.
     """
-    wanted = Search(search, regex, ignore_case, context, numbers, limit, line) if search else None
+    wanted = (
+        LogSearch(search, regex, ignore_case, context, numbers, limit, line) if search else None
+    )
     wish = LogWish(
         stream, tail, follow_it, offset, task, attempt, wanted, offset_stderr, frames=frames
     )
@@ -127,7 +135,7 @@ async def open_log(
 
 async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish) -> Output | None:
     job = await _readable(context, actor, job_id, wish)
-    reader = Reader(context, job, wish.stream, wish.task, wish.attempt)
+    reader = LogReader(context, job, wish.stream, wish.task, wish.attempt)
     _check(wish)
     if wish.follow:
         pieces = follow(reader, lambda number, first: followed(reader, number, wish, first))
@@ -155,7 +163,7 @@ async def open_output(context: Context, actor: Actor, job_id: str, wish: LogWish
     return Output(read_now(reader, tries[-1], first), headers)
 
 
-async def _both_now(reader: Reader, attempt: Attempt, wish: LogWish) -> Output:
+async def _both_now(reader: LogReader, attempt: Attempt, wish: LogWish) -> Output:
     merger = await make_merger(reader, attempt, wish)
     await merger.look()
     if merger.trouble and not merger.has_more:
@@ -216,7 +224,7 @@ def _refuse_mixed(wish: LogWish) -> None:
             raise Rejected(f"{name}: not together with search", field=name, allowed="one of them")
 
 
-async def _searched(reader: Reader, attempt: Attempt, search: Search, offset: int) -> Output:
+async def _searched(reader: LogReader, attempt: Attempt, search: LogSearch, offset: int) -> Output:
     found = await log_search.look_through(reader, attempt, search, offset)
 
     async def pieces() -> AsyncIterator[bytes]:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from rota.core.facts.job import Attempt, Job
 
+#: What held a CPU for less than this says nothing: to start it took longer.
+TELLING_S = 0.1
+
 
 class MetricsView(ShowsMib, msgspec.Struct, kw_only=True):
     """Figures over all tries of all tasks. What is used is known of tries that have ended."""
@@ -43,7 +46,7 @@ class MetricsView(ShowsMib, msgspec.Struct, kw_only=True):
     #: Held times time, over all tries.
     cpu_held_s: float
     gpu_held_s: float
-    #: Used parts of what the tries that have ended held; null: none has, or it held none.
+    #: Used parts of what the tries that have ended held; null: none has, or it held next to none.
     cpu_efficiency: float | None
     memory_efficiency: float | None
     #: How busy its GPUs were, as a part of what they could do; null: not measured.
@@ -126,7 +129,9 @@ def _held_cpu_s(attempt: Attempt, now_s: float) -> float:
 def _cpu_efficiency(tries: Sequence[Attempt]) -> float | None:
     ended = [attempt for attempt in tries if not attempt.live]
     held_s = sum(_held_cpu_s(attempt, attempt.ended_s) for attempt in ended)
-    return round(sum(attempt.cpu_s for attempt in ended) / held_s, 4) if held_s else None
+    if held_s < TELLING_S:
+        return None
+    return round(sum(attempt.cpu_s for attempt in ended) / held_s, 4)
 
 
 def _gpu_figures(tries: Sequence[Attempt]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from rota.api.bodies.requests import JobRequest, decode_job
 from rota.api.bodies.submission import to_submission
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.jobs.basis import with_basis
+from rota.api.jobs.promises import PromiseView, asked_for
 from rota.api.jobs.why import asker_of
 from rota.api.views.attempt_views import AllocationView, allocation_view
 from rota.api.views.foretold import ForetoldView, foretold_view
@@ -69,6 +70,8 @@ class PlanView(msgspec.Struct):
     cost: CostView | None
     #: When it will probably start. Null: it would start now, or nobody can say.
     foretold: ForetoldView | None = None
+    #: What would be said of its deadline, where a promise is asked for.
+    promise: PromiseView | None = None
     #: Of an array: how many elements it has, and how many of them would start now.
     elements: int | None = None
     elements_starting: int | None = None
@@ -96,6 +99,8 @@ async def plan(request: Asking) -> PlanView:
         await context.foretelling.look()
         said = await context.foretelling.of_new(submission.spec, view.tree.ahead.jobs)
         view.foretold = foretold_view(said, context.host.clock.now_s())
+    if submission.promise:
+        view.promise = await asked_for(context, submission)
     return view
 
 

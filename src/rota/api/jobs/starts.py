@@ -9,7 +9,7 @@ from litestar import get
 from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.views.foretold import ForetoldView, foretold_view
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -34,7 +34,7 @@ async def starts(
     """Every job that waits for room, as of a moment ago."""
     await context_of(request).foretelling.look()
     found = sorted(_starts(context_of(request)), key=lambda one: one.id)
-    page, after = Part(limit, cursor).of(found, lambda one: (one.id,))
+    page, after = ListPart(limit, cursor).of(found, lambda one: (one.id,))
     return StartsView(page, cursor=after)
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from rota.api.asgi import API
 from rota.api.bodies.requests import JobRequest, decode_batch, decode_job
+from rota.api.jobs.promises import PromiseView, promise_view, with_chance
 from rota.controller.commands.commands import Submission, Submit, Submitted
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import JobState
@@ -41,6 +42,8 @@ class SubmittedView(msgspec.Struct, omit_defaults=True):
     state: JobState
     array_id: int | None = None
     count: int | None = None
+    #: What is said of its deadline, where a promise was asked for.
+    promise: PromiseView | None = None
 
 
 class BatchView(msgspec.Struct):
@@ -64,6 +67,8 @@ async def submit_one(context: Context, actor: Actor, body: bytes, key: str) -> S
     if submission.runs:
         view.array_id = done.ids[0]
         view.count = sum(map(len, submission.runs))
+    if done.promise is not None:
+        view.promise = promise_view(done.promise, submission.spec)
     return SubmitAnswer(200 if done.repeated else 201, _encode(view), f"{API}/jobs/{view.id}")
 
 
@@ -115,6 +120,8 @@ async def hand_in(
     """The one way in for jobs of callers, with the limits of the site."""
     size = sum(len(body) for one in submissions for body in one.blobs.values())
     context.gate.blobs(actor, size)
+    if len(submissions) == 1 and submissions[0].promise:
+        submissions = (await with_chance(context, submissions[0]),)
     most = 0 if actor.access is Access.ADMIN else context.settings.limits.queued
     command = Submit(
         actor=actor, submissions=submissions, key=key, digest=digest, most_waiting=most

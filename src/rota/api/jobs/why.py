@@ -98,22 +98,14 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
     if not at:
         answer.lines = await with_basis(host, answer.lines, answer.tree)
         await context.foretelling.look()
-        answer.foretold = _foretold(context, found)
+        said = context.foretelling.of_item(found)
+        answer.foretold = foretold_view(said, host.clock.now_s())
     answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
     answer.reason = with_refs(host.cluster, answer.reason)
     answer.lines = [with_refs(host.cluster, line) for line in answer.lines]
     if isinstance(found, Array) and not at:
         answer.failures = await failures(context, actor, found)
     return answer
-
-
-def _foretold(context: Context, found: Job | Array) -> ForetoldView | None:
-    """Of an array: of its first element that waits."""
-    number = found.id
-    if isinstance(found, Array):
-        pending = found.pending()
-        number = found.element_id(pending.first()) if pending else 0
-    return foretold_view(context.foretelling.of(number), context.host.clock.now_s())
 
 
 async def _why_ended(context: Context, actor: Actor, job: Job) -> WhyView:

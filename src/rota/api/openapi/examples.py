@@ -45,6 +45,7 @@ BODIES: dict[type, Any] = {
     site.ProjectPatch: {"shares": 3, "quota": {"soft": {"gpus": 4}}},
     site.ResetRequest: {"user": "ada"},
     site.UserPatch: {"shares": 2, "quota": {"hard": {"jobs": 10, "gpu_hours": 500}}},
+    site.QuotaQuestion: {"cpu": 8, "memory_gb": 32, "gpu": 1, "job_type": "training"},
     site.ProjectQuotaPatch: {
         "cpu_quota": 100,
         "memory_quota": 500,
@@ -68,6 +69,7 @@ BODIES: dict[type, Any] = {
     },
     site.PolicyRequest: {"policy": "easy", "rules": {"order.primary": "wfp3"}},
     site.ReplayRequest: {"policy": "sjf", "last_s": 604800, "jobs": 5000},
+    site.ApplyRequest: {"policy": "sjf", "last_s": 604800, "guard_s": 604800},
     site.MarkRequest: {"labels": {"rack": "a"}, "taints": ["team=vision:avoid"]},
     site.CheckpointRequest: {"step": 1200, "path": "step-1200", "size": 1048576, "note": "best"},
     EndpointRequest: {"name": "board", "address": "gpu1:6006", "metadata": {"proto": "http"}},

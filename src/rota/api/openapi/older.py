@@ -24,6 +24,7 @@ PARAMETERS = {
     "user_id": "user",
     "project_id": "project",
     "status": "state",
+    "executor": "engine",
     "page": "cursor",
     "page_size": "limit",
     "before": "cursor",

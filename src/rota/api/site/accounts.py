@@ -25,7 +25,7 @@ from rota.api.site.quotas import (
     with_quota,
     written_quota,
 )
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.controller.commands.commands import RemoveProject, RemoveUser, SetUser
 from rota.core.facts.errors import named
 from rota.core.facts.tenant import NO_QUOTA, Access, Project, User
@@ -69,7 +69,7 @@ class ProjectsView(Listed):
 
 
 class UserView(msgspec.Struct):
-    """``own`` is false for somebody who has no record: the defaults hold (of the user ``*``)."""
+    """``own`` is false for a user that has no record: the defaults hold (of the user ``*``)."""
 
     name: str
     own: bool
@@ -125,7 +125,7 @@ async def list_projects(
     """Accounts in a tree: shares, quotas and use hang on them."""
     context = context_of(request)
     projects = context.host.cluster.accounts.projects
-    page, after = Part(limit, cursor).of(sorted(projects), str)
+    page, after = ListPart(limit, cursor).of(sorted(projects), str)
     return ProjectsView([project_view(context, projects[name]) for name in page], cursor=after)
 
 
@@ -206,7 +206,7 @@ async def list_users(
     names = {"", *accounts.users, *(usage.user for usage in accounts.usage.values())}
     names |= {job.spec.user for job in cluster.jobs.values()}
     names |= {array.spec.user for array in cluster.arrays.values()}
-    page, after = Part(limit, cursor).of(sorted(names), str)
+    page, after = ListPart(limit, cursor).of(sorted(names), str)
     return UsersView([user_view(cluster, name) for name in page], cursor=after)
 
 

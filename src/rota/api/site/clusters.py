@@ -11,7 +11,7 @@ from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.site.nodes import AmountView, node_view
 from rota.api.site.pools import sum_of
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import when
 from rota.controller.commands.clusters import clusters_in
 from rota.core.facts.errors import NotFound
@@ -97,7 +97,7 @@ async def list_clusters(
 ) -> ClustersView:
     """A node is in the cluster that its label `cluster` names; without one in `local`."""
     found = cluster_views(context_of(request).host.cluster)
-    page, after = Part(limit, cursor).of(found.items, lambda view: view.name)
+    page, after = ListPart(limit, cursor).of(found.items, lambda view: view.name)
     return ClustersView(page, found.unbound, cursor=after)
 
 

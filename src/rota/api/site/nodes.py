@@ -17,7 +17,7 @@ from rota.api.bodies.submission import moment
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.node_keys import PendingView, pending_views
 from rota.api.views.gpus import GpuView, gpu_views
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.pools import pool_words
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import DrainNode, MarkNode
@@ -158,7 +158,7 @@ async def list_nodes(
     """What each one has, what jobs hold of it, and whether it takes work."""
     context = context_of(request)
     cluster, measures = context.host.cluster, context.measures
-    page, after = Part(limit, cursor).of(sorted(cluster.nodes), str)
+    page, after = ListPart(limit, cursor).of(sorted(cluster.nodes), str)
     return NodesView(
         [node_view(cluster, cluster.nodes[name], measures) for name in page],
         pending_views(cluster),
@@ -280,7 +280,7 @@ async def gpus(
         and idle in (None, measures.is_idle(cluster.nodes[name], view.index))
     ]
     found.sort(key=_place)
-    page, after = Part(limit, cursor).of(found, _place)
+    page, after = ListPart(limit, cursor).of(found, _place)
     return GpusView(page, cursor=after)
 
 
@@ -294,7 +294,7 @@ async def topology(
 ) -> TopologyView:
     """Per node: which CPUs and devices are near each other."""
     cluster = context_of(request).host.cluster
-    page, after = Part(limit, cursor).of(sorted(cluster.nodes), str)
+    page, after = ListPart(limit, cursor).of(sorted(cluster.nodes), str)
     return TopologyView(
         [
             NodeTopologyView(

@@ -20,7 +20,7 @@ from rota.api.bodies.pilot_requests import (
 )
 from rota.api.bodies.requests import Body
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.controller.commands.commands import RemovePilot, SetPilot
 from rota.core.facts.errors import named
 from rota.core.facts.node import Device, NodeSpec
@@ -112,7 +112,7 @@ async def list_pilots(
     """What is asked of engines when jobs wait, and what came of it."""
     context = context_of(request)
     pilots = context.host.cluster.pilots
-    page, after = Part(limit, cursor).of(sorted(pilots), str)
+    page, after = ListPart(limit, cursor).of(sorted(pilots), str)
     return PilotsView([_view(context, pilots[name]) for name in page], cursor=after)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from litestar import get, patch, post
@@ -10,24 +10,46 @@ from litestar import get, patch, post
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import PolicyRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetPolicy
 from rota.core.facts.policy import DEFAULT, Policy
 from rota.core.words.bound import bound_of
 from rota.core.words.policy_text import changed, differences, flatten, nest, unnest
 from rota.core.words.presets import ALIASES, PRESETS, name_of, with_preset
 
+if TYPE_CHECKING:
+    from rota.controller.chores.policy_guard import Guard
+
 _body = Body(PolicyRequest)
+
+
+class Bar(msgspec.Struct):
+    """The longest mean wait that was foretold of a project; an empty name: of all others."""
+
+    project: str
+    most_s: float
+
+
+class GuardView(msgspec.Struct):
+    """A change of the rules on trial. ``ended`` says why it is watched no more."""
+
+    name: str
+    since: Moment | None
+    until: Moment | None
+    bars: list[Bar]
+    ended: str
 
 
 class PolicyView(msgspec.Struct):
     """``name`` is the preset that the rules are, or ``custom``; ``changed`` what is not default;
-    ``bound`` how long a job waits at most, in words."""
+    ``bound`` how long a job waits at most, in words; ``guard`` the last change with a guard."""
 
     name: str
     bound: str
     rules: dict[str, Any]
     changed: dict[str, Any]
     known: list[str]
+    guard: GuardView | None = None
 
 
 class RuleChange(msgspec.Struct):
@@ -43,7 +65,18 @@ class PolicyTrial(msgspec.Struct):
     changes: list[RuleChange]
 
 
-def policy_view(policy: Policy) -> PolicyView:
+def guard_view(guard: Guard) -> GuardView:
+    bars = [Bar(name, guard.most_s[name]) for name in sorted(guard.most_s) if name]
+    return GuardView(
+        guard.name,
+        when(round(guard.since_s)),
+        when(round(guard.until_s)),
+        [*bars, Bar("", guard.others_s)],
+        guard.ended,
+    )
+
+
+def policy_view(policy: Policy, guard: Guard | None = None) -> PolicyView:
     new = differences(DEFAULT, policy)
     return PolicyView(
         name=name_of(policy),
@@ -51,6 +84,7 @@ def policy_view(policy: Policy) -> PolicyView:
         rules=nest(flatten(policy)),
         changed={key: after for key, (_, after) in new.items()},
         known=[*PRESETS, *ALIASES],
+        guard=guard_view(guard) if guard is not None else None,
     )
 
 
@@ -68,7 +102,8 @@ def tried(policy: Policy, asked: PolicyRequest) -> Policy:
 @get("/policy", summary="The rules of scheduling", opt={"right": "read"})
 async def show_policy(request: Asking) -> PolicyView:
     """Every rule in its table, and which of them are not the default."""
-    return policy_view(context_of(request).host.cluster.policy)
+    context = context_of(request)
+    return policy_view(context.host.cluster.policy, context.guard.guard)
 
 
 @patch(

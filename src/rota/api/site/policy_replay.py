@@ -23,12 +23,10 @@ from rota.core.facts.errors import Busy, Conflict, Unavailable
 from rota.core.words.presets import name_of
 
 if TYPE_CHECKING:
+    from rota.controller.loop import Host
     from rota.controller.past import Site
     from rota.core.facts.policy import Policy
     from rota.store.api import Store
-
-#: A replay that takes longer is given up.
-PATIENCE_S = 240.0
 
 _alone = asyncio.Lock()
 _encode = msgspec.msgpack.Encoder().encode
@@ -48,6 +46,8 @@ class ReplayView(msgspec.Struct):
     users: list[Gain]
     projects: list[Gain]
     notes: list[str]
+    #: Who gains, who pays and by how much, in a sentence.
+    verdict: str = ""
 
 
 _body = Body(ReplayRequest)
@@ -67,13 +67,21 @@ async def replay_policy(request: Asking) -> ReplayView:
     asked: ReplayRequest = await body_of(request, _body)
     host = context_of(request).host
     policy = tried(host.cluster.policy, asked)
+    return replay_view(policy, await compared(host, policy, asked))
+
+
+async def compared(host: Host, policy: Policy, asked: ReplayRequest) -> Comparison:
+    """The past under the present rules and under these; one replay at a time."""
     if _alone.locked():
         raise Busy("another replay is running; try again when it is done")
     async with _alone:
         await host.on_disk()
         site, since_s = site_of(host.cluster), host.clock.now_s() - asked.last_s
         question = await host.read(lambda s: _question(s, site, policy, since_s, asked.jobs))
-        found = await _ask(question)
+        return await _ask(question, asked.patience_s)
+
+
+def replay_view(policy: Policy, found: Comparison) -> ReplayView:
     return ReplayView(
         name=name_of(policy),
         jobs=found.jobs,
@@ -86,6 +94,7 @@ async def replay_policy(request: Asking) -> ReplayView:
         users=found.users,
         projects=found.projects,
         notes=found.notes,
+        verdict=found.verdict,
     )
 
 
@@ -107,10 +116,12 @@ def _question(store: Store, site: Site, policy: Policy, since_s: float, jobs_max
     return _encode({"past": past, "policy": policy})
 
 
-async def _ask(question: bytes) -> Comparison:
+async def _ask(question: bytes, patience_s: int) -> Comparison:
     """The answer of a process that plays it."""
     child = await asyncio.create_subprocess_exec(
         sys.executable,
+        # Nothing is imported from the folder in which the server was started: it may be a user's.
+        "-P",
         "-m",
         "rota.sim.trial",
         stdin=asyncio.subprocess.PIPE,
@@ -118,10 +129,11 @@ async def _ask(question: bytes) -> Comparison:
         stderr=asyncio.subprocess.PIPE,
     )
     try:
-        answer, complaint = await asyncio.wait_for(child.communicate(question), PATIENCE_S)
+        answer, complaint = await asyncio.wait_for(child.communicate(question), patience_s)
     except TimeoutError:
-        raise Unavailable(
-            f"the replay took longer than {PATIENCE_S:g} s; try fewer jobs or a shorter period"
+        raise Conflict(
+            f"the replay is not done after {patience_s} s: ask for fewer jobs, a shorter period,"
+            " or more patience_s"
         ) from None
     finally:
         if child.returncode is None:

@@ -12,7 +12,7 @@ from rota.api import params
 from rota.api.bodies.requests import Body, Strict
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.nodes import AmountView, NodeView, node_view
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.controller.commands.commands import DrainNode
 from rota.core.facts.errors import NotFound, named
 
@@ -98,7 +98,7 @@ async def list_pools(
 ) -> PoolsView:
     """Nodes with one `pool` label, or with the same devices, are a pool."""
     found = pool_views(context_of(request).host.cluster)
-    page, after = Part(limit, cursor).of(found, lambda view: view.name)
+    page, after = ListPart(limit, cursor).of(found, lambda view: view.name)
     return PoolsView(page, cursor=after)
 
 

@@ -9,7 +9,7 @@ from litestar import get
 
 from rota.api import params
 from rota.api.context import Asking, context_of
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.scheduling.answers.next_job import CorePolicy
 from rota.scheduling.answers.queue_stats import QueueStats, queue_stats
 
@@ -88,7 +88,7 @@ async def all_queue_stats(
     now_s = host.clock.now_s()
     policy = CorePolicy(host.scheduler, now_s)
     found = sorted(queue_stats(host.scheduler, now_s), key=lambda one: one.name)
-    page, after = Part(limit, cursor).of(found, lambda one: one.name)
+    page, after = ListPart(limit, cursor).of(found, lambda one: one.name)
     return AllQueueStatsView(
         [stats_view(one, next_in(host.cluster, policy, one.name)) for one in page], cursor=after
     )

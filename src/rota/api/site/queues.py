@@ -14,7 +14,7 @@ from rota.api.bodies.queue_requests import GroupRequest, QueuePatch, QueueReques
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import NewQueueRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.api.watch.tally import QueueTally, Tally
 from rota.controller.commands.commands import RemoveQueue, SetGroup, SetQueue
@@ -97,7 +97,7 @@ async def list_queues(
     cluster = context_of(request).host.cluster
     tallies = Tally(cluster).queues
     names = sorted(n for n, queue in cluster.queues.items() if project_id in ("", queue.project))
-    page, after = Part(limit, cursor).of(names, str)
+    page, after = ListPart(limit, cursor).of(names, str)
     return QueuesView(
         [_queue_view(cluster.queues[name], tallies.get(name, QueueTally())) for name in page],
         cursor=after,
@@ -185,7 +185,7 @@ async def list_groups(
 ) -> GroupsView:
     """A group is made by the first job that names it."""
     groups = context_of(request).host.cluster.groups
-    page, after = Part(limit, cursor).of(sorted(groups), str)
+    page, after = ListPart(limit, cursor).of(sorted(groups), str)
     return GroupsView([_group_view(request, groups[name]) for name in page], cursor=after)
 
 

@@ -1,4 +1,4 @@
-"""Limits that are nearly used up, or wholly: found, and put on record once for those who hear."""
+"""Limits that are nearly used up, or wholly: found, and put on record once for the receivers."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Alert(NamedTuple):
         return f"{self.used:g} of {self.limit:g} {self.resource} ({self.percent:g} %)"
 
 
-class Told(msgspec.Struct):
+class AlertTold(msgspec.Struct):
     """What was told of one limit, and when it was last so."""
 
     level: int
@@ -86,7 +86,7 @@ class QuotaWatch:
 
     def __init__(self, host: Host) -> None:
         self._host = host
-        self._told: dict[str, Told] = {}
+        self._told: dict[str, AlertTold] = {}
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -101,7 +101,7 @@ class QuotaWatch:
     async def recall(self) -> None:
         """What an earlier life of this store has told."""
         said = await self._host.read(lambda store: store.bookmark(BOOKMARK))
-        self._told = msgspec.json.decode(said, type=dict[str, Told]) if said else {}
+        self._told = msgspec.json.decode(said, type=dict[str, AlertTold]) if said else {}
 
     async def look(self) -> None:
         """Put on record what has reached a level that was not told yet."""
@@ -115,7 +115,7 @@ class QuotaWatch:
                 news = True
                 await self._note(alert)
             level = max(alert.level, known.level if known is not None else 0)
-            told[key] = Told(level, now_s)
+            told[key] = AlertTold(level, now_s)
         self._told = told
         if news:
             await self._host.write(partial(_keep, msgspec.json.encode(told).decode()))

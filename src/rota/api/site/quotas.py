@@ -13,22 +13,28 @@ from rota.api import params
 from rota.api.bodies import checks
 from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.requests import Body
-from rota.api.bodies.site_requests import LimitsRequest, ProjectQuotaPatch, QuotaRequest
+from rota.api.bodies.site_requests import (
+    LimitsRequest,
+    ProjectQuotaPatch,
+    QuotaQuestion,
+    QuotaRequest,
+)
 from rota.api.context import Asking, actor_of, body_of, context_of
+from rota.api.site.project_quotas import ProjectQuotas
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import SetProject
 from rota.core.facts.errors import NotFound, Rejected
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.site.outer import Outer
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
-from rota.quotas.local import LocalQuotas
-from rota.quotas.outer import OuterQuotas
+from rota.quotas.api import Resources
 
 if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.core.cluster import Cluster
     from rota.quotas.api import QuotaInfo
 
+_question = Body(QuotaQuestion)
 _patch = Body(ProjectQuotaPatch)
 TYPES = ("training", "inference", "workflow")
 #: A quota that is switched on without any limit.
@@ -115,6 +121,13 @@ class QuotaView(ProviderView, kw_only=True):
     jobs: UseView
     job_types: dict[str, UseView]
     outer: OuterView | None
+
+
+class AllowedView(msgspec.Struct):
+    """Whether a job could start as far as quotas go, and if not, which one is in its way."""
+
+    allowed: bool
+    reason: str
 
 
 def limits_view(limits: Limits) -> LimitsView:
@@ -221,6 +234,23 @@ async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
     return _quota(context, project_id)
 
 
+@post(
+    "/queues/quota/{project_id:str}/check",
+    summary="Whether a project may use so much more now",
+    opt={"right": "read", "body": QuotaQuestion},
+    status_code=200,
+)
+async def check_quota(request: Asking, project_id: params.NamePath) -> AllowedView:
+    """By the rules of every pass: the project's quota, those above it, and the provider's.
+
+    Nothing is kept for the asker. Limits of users and queues are not looked at.
+    """
+    asked: QuotaQuestion = await body_of(request, _question)
+    wanted = Resources(asked.cpu, asked.memory_gb, asked.gpu)
+    reason = provider_of(context_of(request)).shortage(project_id, wanted, asked.job_type)
+    return AllowedView(not reason, reason)
+
+
 @patch(
     "/queues/quota/{project_id:str}",
     summary="Change a project's quota",
@@ -263,10 +293,9 @@ async def set_everywhere(request: Asking, project: Project) -> None:
         await context.quotas.look(push=project.name)
 
 
-def provider_of(context: Context) -> LocalQuotas | OuterQuotas:
+def provider_of(context: Context) -> ProjectQuotas:
     """Made for each question: a host that had to begin again has another Cluster."""
-    cluster = context.host.cluster
-    return OuterQuotas(cluster) if context.quotas is not None else LocalQuotas(cluster)
+    return ProjectQuotas(context.host.cluster, context.host.clock.now_s())
 
 
 def provider_view(context: Context, project: str) -> ProviderView:
@@ -359,4 +388,4 @@ def use_view(limit: float | None, used: float) -> UseView:
     return UseView(limit, used, max(0.0, limit - used), percent)
 
 
-ROUTES = [show_quota, sync_quota, set_quota]
+ROUTES = [show_quota, sync_quota, check_quota, set_quota]

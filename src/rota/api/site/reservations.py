@@ -15,7 +15,7 @@ from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ReservationRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.views.lookup import find
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import AddReservation, RemoveReservation, ReserveForJob
 from rota.core.facts.errors import NotFound, Rejected
@@ -35,12 +35,13 @@ IdPath = Annotated[int, PathParameter(description="Its id", ge=0, lt=2**53)]
 LONGEST_S = 366 * 86400
 
 
-ReservationKind = Literal["gpus", "devices", "nodes"]
+ReservationKind = Literal["gpus", "devices", "nodes", "promise"]
 ReservationState = Literal["planned", "active", "over"]
 
 
 class ReservationView(msgspec.Struct):
-    """``kind`` is ``gpus`` (by count), ``devices`` (by index) or ``nodes`` (whole)."""
+    """``kind`` is ``gpus`` (by count), ``devices`` (by index), ``nodes`` (whole) or ``promise``:
+    the room of a job whose deadline was promised."""
 
     id: int
     kind: ReservationKind
@@ -75,6 +76,7 @@ class ReservationsView(Listed):
 
 def reservation_view(reservation: Reservation, now_s: float) -> ReservationView:
     kind: ReservationKind = "devices" if reservation.devices else "nodes"
+    kind = "promise" if reservation.room else kind
     state: ReservationState = "planned" if now_s < reservation.start_s else "active"
     return ReservationView(
         id=reservation.id,
@@ -87,7 +89,7 @@ def reservation_view(reservation: Reservation, now_s: float) -> ReservationView:
         end_at=when(reservation.end_s),
         node=reservation.node,
         devices=list(reservation.devices),
-        nodes=list(reservation.nodes),
+        nodes=[*(reservation.nodes or dict.fromkeys(held.node for held in reservation.room))],
         gpus=reservation.device_count or len(reservation.devices),
         gpu_type=reservation.device_type,
         zone=reservation.zone,
@@ -173,7 +175,7 @@ async def list_reservations(
     """Who may use which devices or nodes from when to when; in order of their beginning."""
     host = context_of(request).host
     found = sorted(host.cluster.reservations.values(), key=lambda r: (r.start_s, r.id))
-    page, after = Part(limit, cursor).of(found, lambda r: (r.start_s, r.id))
+    page, after = ListPart(limit, cursor).of(found, lambda r: (r.start_s, r.id))
     now_s = host.clock.now_s()
     return ReservationsView([reservation_view(one, now_s) for one in page], cursor=after)
 

@@ -12,8 +12,9 @@ from litestar.params import QueryParameter
 from rota.api import params
 from rota.api.context import Asking, context_of
 from rota.api.site.usage import usage_rows
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
+from rota.api.views.views import ref_of
 from rota.controller.launches.launch import fill_in
 from rota.core.derived.usage import DAYS_KEPT
 from rota.core.facts.states import JobState
@@ -29,6 +30,8 @@ class LongView(msgspec.Struct):
     """A job that ran long; ``run_s`` grows while it runs."""
 
     id: int
+    #: How people name it: 12, or 15_3 for an element of an array.
+    ref: str
     name: str
     user: str
     state: JobState
@@ -68,9 +71,19 @@ def gpu_hours(cluster: Cluster, since_s: float, now_s: float, user: str = "") ->
     return hours
 
 
+def _promises(cluster: Cluster, since_s: float) -> dict[str, tuple[int, int]]:
+    """Promises kept and broken since the day of a moment, by user."""
+    found: dict[str, tuple[int, int]] = {}
+    for usage in cluster.accounts.usage.values():
+        before, more = found.get(usage.user, (0, 0)), usage.promises_since(since_s)
+        found[usage.user] = (before[0] + more[0], before[1] + more[1])
+    return found
+
+
 def _long_view(job: Job, now_s: float) -> LongView:
     return LongView(
         id=job.id,
+        ref=ref_of(job),
         name=fill_in(job.spec.name, job),
         user=job.spec.user,
         state=job.state,
@@ -87,7 +100,7 @@ async def stats(
         int, QueryParameter(description="The period in seconds", ge=1, le=DAYS_KEPT * 86400)
     ] = 7 * 86400,
     longest: Annotated[
-        int, QueryParameter(description="So many of the longest jobs", ge=0, le=100)
+        int, QueryParameter(description="How many of the longest jobs", ge=0, le=100)
     ] = 5,
     limit: params.PartSize = None,
     cursor: params.Cursor = "",
@@ -108,12 +121,19 @@ async def stats(
     hours = gpu_hours(host.cluster, since_s, now_s, user)
     theirs = by_user(sums)
     names = sorted({*theirs, *(name for name, used in hours.items() if used)})
-    page, after = Part(limit, cursor).of(names, str)
+    page, after = ListPart(limit, cursor).of(names, str)
+    promised = _promises(host.cluster, since_s)
+    rows = [stats_row(name, theirs.get(name, []), hours.get(name, 0.0)) for name in page]
+    total = stats_row("", sums, sum(hours.values()))
+    for row in rows:
+        row.promises_kept, row.promises_broken = promised.get(row.user, (0, 0))
+    mine = [told for name, told in promised.items() if user in ("", name)]
+    total.promises_kept, total.promises_broken = (sum(told[at] for told in mine) for at in (0, 1))
     return StatsView(
         since=when(since_s),
         until=when(now_s),
-        total=stats_row("", sums, sum(hours.values())),
-        items=[stats_row(name, theirs.get(name, []), hours.get(name, 0.0)) for name in page],
+        total=total,
+        items=rows,
         cursor=after,
         longest=[_long_view(job, now_s) for job in long_ones],
     )

@@ -13,7 +13,7 @@ from rota.api.auth import new_token, require
 from rota.api.bodies import checks
 from rota.api.bodies.requests import Body, TokenRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import MakeToken, RevokeToken
 from rota.core.facts.errors import Rejected
@@ -76,7 +76,7 @@ async def list_tokens(
         for name, token in sorted(tokens.items())
         if not token.node and (actor.access is Access.ADMIN or token.user == actor.user)
     ]
-    page, after = Part(limit, cursor).of(seen, str)
+    page, after = ListPart(limit, cursor).of(seen, str)
     return TokensView(
         [_view(tokens[name], sorted(joined.get(name, ()))) for name in page], cursor=after
     )

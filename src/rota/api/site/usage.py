@@ -13,7 +13,7 @@ from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import ResetRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import ForgetUsage
 from rota.core.derived.holdings import price_of, uncharged_s
@@ -179,7 +179,7 @@ async def usage(
     shares = shares_of(host.cluster, now_s)
     budgets = budget_views(host.cluster, now_s)
     wanted = [r for r in rows if user in ("", r.user) and project in ("", r.project)]
-    page, after = Part(limit, cursor).of(wanted, lambda row: f"{row.user}\n{row.project}")
+    page, after = ListPart(limit, cursor).of(wanted, lambda row: f"{row.user}\n{row.project}")
     return UsageView(
         since=when(now_s - period_s),
         until=when(now_s),

@@ -13,7 +13,7 @@ from rota.api.bodies import checks
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import SecretRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.tenant import Access
@@ -52,7 +52,7 @@ async def list_secrets(
     actor, secrets = actor_of(request), context_of(request).host.secrets
     found = secrets.of("" if actor.access is Access.ADMIN else actor.user)
     sealed = secrets.vault.seals
-    page, after = Part(limit, cursor).of(found, lambda secret: (secret.user, secret.name))
+    page, after = ListPart(limit, cursor).of(found, lambda secret: (secret.user, secret.name))
     views = [SecretView(s.name, s.user, when(s.set_s), sealed) for s in page]
     return SecretsView(views, cursor=after)
 

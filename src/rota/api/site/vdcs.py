@@ -14,7 +14,7 @@ from rota.api.bodies.vdc_requests import MemberRequest, VdcPatch, VdcRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
 from rota.api.site.quotas import LimitsView, changed_limits, limits_view
-from rota.api.views.paging import Listed, Part
+from rota.api.views.paging import Listed, ListPart
 from rota.controller.commands.commands import RemoveVdc, SetVdc
 from rota.core.facts.errors import Conflict, NotFound, Rejected
 from rota.core.facts.site.clusters import Member, Vdc
@@ -137,7 +137,7 @@ async def list_vdcs(
 ) -> VdcsView:
     """A job names one with `vdc`, and runs on its clusters, within its limits."""
     cluster = context_of(request).host.cluster
-    page, after = Part(limit, cursor).of(cluster.policy.vdcs, lambda vdc: vdc.name)
+    page, after = ListPart(limit, cursor).of(cluster.policy.vdcs, lambda vdc: vdc.name)
     return VdcsView([_view(cluster, vdc) for vdc in page], cursor=after)
 
 

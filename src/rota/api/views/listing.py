@@ -45,8 +45,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     project: str = ""
     queue: str = ""
     name: str = ""
-    label: str = ""
+    #: All of these: ``key`` or ``key=value``.
+    labels: tuple[str, ...] = ()
     type: str = ""
+    #: Bound to this engine.
+    engine: str = ""
     #: A part of the name, in large or small letters.
     search: str = ""
     #: The lowest and the highest priority wanted.
@@ -71,20 +74,19 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def looks_into_rows(self) -> bool:
         """Whether a filter is about what the store has no column for."""
-        return bool(self.label or self.type or self.search)
+        return bool(self.labels or self.type or self.engine or self.search)
 
     def picks(self, spec: JobSpec, actor: Actor) -> bool:
         """Whether a spec passes those filters. Labels that the actor may not see do not count."""
         if self.type and spec.type != self.type:
             return False
+        if self.engine and spec.placement.engine != self.engine:
+            return False
         if self.search and self.search.lower() not in spec.name.lower():
             return False
-        if not self.label:
-            return True
-        key, equals, value = self.label.partition("=")
-        if key not in spec.labels or not may_look_into(actor, spec.user):
+        if self.labels and not may_look_into(actor, spec.user):
             return False
-        return not equals or spec.labels[key] == value
+        return all(_is_labelled(spec, label) for label in self.labels)
 
     def beyond(self, item: int) -> bool:
         if not self.after:
@@ -97,6 +99,11 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_state(self, state: JobState) -> bool:
         return not self.states or state in self.states
+
+
+def _is_labelled(spec: JobSpec, label: str) -> bool:
+    key, equals, value = label.partition("=")
+    return key in spec.labels and (not equals or spec.labels[key] == value)
 
 
 async def list_page(host: Host, query: Query, actor: Actor) -> Page:

@@ -26,7 +26,7 @@ class Listed(msgspec.Struct, kw_only=True):
     cursor: str | None = None
 
 
-class Part(NamedTuple):
+class ListPart(NamedTuple):
     """Which part of a list is wanted: so many items (None: all), behind a cursor."""
 
     limit: int | None

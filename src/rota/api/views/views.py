@@ -139,6 +139,8 @@ class JobView(msgspec.Struct, kw_only=True):
     deadline_at: Moment | None = None
     #: When its deadline passed and it was not done.
     deadline_missed_at: Moment | None = None
+    #: What became of the promise of its deadline: `open`, `kept`, `broken`; empty: it has none.
+    promise: str = ""
     estimate_s: int
     #: What it is expected to take, and a bound that holds for nine of ten; 0: not predicted.
     predicted_s: int = 0
@@ -212,6 +214,7 @@ def job_view(job: Job, actor: Actor, reason: str = "") -> JobView:
     view.checkpoint_at = when(job.checkpoint_s)
     view.save_asked_at = when(job.save_asked_s)
     view.deadline_missed_at = when(job.missed_s) if job.is_late else None
+    view.promise = job.promise
     if job.outcome is not None:
         _add_outcome(view, job.outcome, open_=open_)
     if job.tasks:

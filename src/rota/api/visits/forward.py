@@ -8,6 +8,7 @@ waited for, in both directions. How it ends is said in ``visits``.
 from __future__ import annotations
 
 import asyncio
+import re
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 END = "/forward"
 PORT_MAX = 65_535
+#: Sockets of the caller itself, by the number that its kernel gave each.
+_INODE = re.compile("[0-9]{1,18}")
+OWN_MAX = 64
 
 
 async def serve(
@@ -48,14 +52,14 @@ async def _open(context: Context, actor: Actor, scope: Scope) -> TunnelLine:
     job = await visits.find_job(context, actor, scope, "what listens in it")
     port = visits.number(scope, "port", "", 1, PORT_MAX)
     task = visits.number(scope, "task", "0", 0, visits.TASK_MAX)
-    own = visits.word(scope, "own").split(",")
+    own = visits.word(scope, "own").split(",")[:OWN_MAX]
     attempt = await visits.enter(context, actor, job, task, f"forward {port}")
     return context.host.links.open_tunnel(
         visits.link_of(context, attempt),
         attempt.uid,
         port,
         visits.word(scope, "boot")[:64],
-        tuple(int(word) for word in own if word.isascii() and word.isdecimal()),
+        tuple(int(word) for word in own if _INODE.fullmatch(word)),
     )
 
 

@@ -31,7 +31,7 @@ ARGV_BYTES_MAX = 64 * 1024
 _Side = Annotated[int, Meta(ge=0, le=9999)]
 
 
-class Wanted(msgspec.Struct, forbid_unknown_fields=True):
+class InsideCommand(msgspec.Struct, forbid_unknown_fields=True):
     """What to run, and on how large a terminal; without sides it has the usual size."""
 
     argv: Annotated[tuple[str, ...], Meta(min_length=1, max_length=4096)]
@@ -39,7 +39,7 @@ class Wanted(msgspec.Struct, forbid_unknown_fields=True):
     columns: _Side = 0
 
 
-_wanted = msgspec.json.Decoder(Wanted).decode
+_wanted = msgspec.json.Decoder(InsideCommand).decode
 
 
 async def serve(
@@ -74,7 +74,7 @@ async def _open(context: Context, actor: Actor, scope: Scope, receive: Receive) 
     return line
 
 
-async def _asked(receive: Receive) -> Wanted:
+async def _asked(receive: Receive) -> InsideCommand:
     message = await receive()
     text = message.get("text") or ""
     if len(text) > ARGV_BYTES_MAX:

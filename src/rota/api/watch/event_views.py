@@ -78,6 +78,7 @@ SHOWN: dict[type, tuple[str, ...]] = {
         ev.JobRequeued: "held kept not_before_s",
         ev.JobPreempted: "",
         ev.DeadlineMissed: "",
+        ev.PromiseBroken: "note",
         ev.SaveAsked: "",
         ev.CheckpointReported: "saved_s data record keep",
         ev.EndpointSet: "",

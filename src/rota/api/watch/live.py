@@ -1,4 +1,4 @@
-"""What happens, as it happens: server-sent events, with the log behind them for those who missed
+"""What happens, as it happens: server-sent events, with the log behind them for readers that missed
 something."""
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ async def _all_heard(
     while not context.closing.is_set():
         subscription = context.host.watch.subscribe()
         try:
-            # Whoever has read this misses nothing that is committed from now on.
+            # A reader of this misses nothing that is committed from now on.
             yield None
             if catch_up:
                 async for record in _logged(context, seq, wanted.job):

@@ -17,6 +17,7 @@ from rota.api.views.quota_use import quota_uses
 from rota.api.watch.gpu_metrics import gpu_families
 from rota.core.facts.states import NodeState
 from rota.scheduling.order.fairshare import FairShare
+from rota.scheduling.order.orderings import set_back_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -32,7 +33,7 @@ NAMED_MAX = 50
 OTHER = "other"
 
 
-class Families:
+class MetricFamilies:
     """One answer, made from the live state; a registry writes it."""
 
     def __init__(self, found: list[Metric]) -> None:
@@ -50,7 +51,7 @@ def gather(context: Context) -> list[Metric]:
 def write_metrics(found: list[Metric]) -> bytes:
     """The text format. In any thread: a large site has thousands of lines."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Families(found))
+    registry.register(MetricFamilies(found))
     return generate_latest(registry)
 
 
@@ -168,8 +169,16 @@ def _account_families(cluster: Cluster) -> Iterator[Metric]:
 
 def _share_families(cluster: Cluster, now_s: float) -> Iterator[Metric]:
     """Of accounts that hold something those that hold the most."""
-    text = "Use over target of fair share, of the account or of a project above it if that is more."
-    family = GaugeMetricFamily("rota_fairshare_ratio", text, labels=["project", "user"])
+    texts = {
+        "ratio": "Use over target, of the account or of a project above it if that is more.",
+        "target": "The part of everything that an account is entitled to now.",
+        "used": "The part of everything that it has had.",
+        "set_back_seconds": "By how long its use sets its jobs back in the order of the default.",
+    }
+    families = {
+        name: GaugeMetricFamily(f"rota_fairshare_{name}", text, labels=["project", "user"])
+        for name, text in texts.items()
+    }
     held = {
         str(name): (amount.device_milli, amount.cpu_milli)
         for (kind, name), amount in cluster.accounts.holdings.of.items()
@@ -178,8 +187,12 @@ def _share_families(cluster: Cluster, now_s: float) -> Iterator[Metric]:
     shares = FairShare(cluster, now_s)
     for account in nlargest(NAMED_MAX, held, key=lambda name: (held[name], name)):
         user, _, project = account.partition("\n")
-        family.add_metric([project, user], shares.worst(user, project))
-    yield family
+        row = shares.stands(user, project)
+        back_s = set_back_s(row.ratio, cluster.policy.order)
+        told = (shares.worst(user, project), row.target, row.used, back_s)
+        for family, number in zip(families.values(), told, strict=True):
+            family.add_metric([project, user], number)
+    yield from families.values()
 
 
 def _quota_families(cluster: Cluster) -> Iterator[Metric]:

@@ -1,4 +1,4 @@
-"""How those who want to be told of jobs are doing."""
+"""How the receivers of messages about jobs are doing."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.facts.policy import HIGH_MIN, LOW_MAX
 from rota.core.facts.states import ACTIVE, WAITING, JobState
-from rota.scheduling.order.orderings import HIGH_MIN, LOW_MAX
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster

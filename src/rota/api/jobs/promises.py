@@ -1,0 +1,81 @@
+"""What is said of a deadline that is to be promised, at a submit and without one."""
+
+from __future__ import annotations
+
+from math import floor
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+from msgspec.structs import replace
+
+from rota.api.views.times import Moment, when
+from rota.controller.commands.commands import Answered
+from rota.controller.commands.pledges import LEAST_CHANCE, is_in_time, refuse_unfit, why_not
+from rota.scheduling.answers.pledging import jobs_ahead, pledge_for
+
+if TYPE_CHECKING:
+    from rota.api.context import Context
+    from rota.controller.commands.commands import Submission
+    from rota.core.facts.job import JobSpec
+
+#: Chances are told in steps of so many per cent: more would be said than is known.
+STEP = 5
+
+
+class PromiseView(msgspec.Struct):
+    """``yes``: room is kept from ``start_at`` on; ``chance``: none is; ``no``: see ``reason``."""
+
+    answer: Literal["yes", "no", "chance"]
+    by_at: Moment | None
+    #: When it starts at the latest; null where that is not promised.
+    start_at: Moment | None = None
+    #: How many of a hundred such jobs are done in time.
+    percent: int = 0
+    reason: str = ""
+
+
+def promise_view(said: Answered, spec: JobSpec) -> PromiseView:
+    by_at = when(spec.deadline_s)
+    if said.start_s:
+        return PromiseView("yes", by_at, when(said.start_s), 100)
+    return PromiseView("chance", by_at, percent=round(100 * said.chance))
+
+
+async def with_chance(context: Context, submission: Submission) -> Submission:
+    """The same, with the chance that its deadline is met where it cannot be promised."""
+    host, spec = context.host, submission.spec
+    refuse_unfit(submission)
+    now_s = host.clock.now_s()
+    found = pledge_for(host.scheduler, spec, now_s)
+    if found is not None and is_in_time(found, spec):
+        return submission
+    chance = await _chance(context, spec, now_s)
+    return replace(submission, chance=chance)
+
+
+async def asked_for(context: Context, submission: Submission) -> PromiseView:
+    """The answer without a submit."""
+    spec, now_s = submission.spec, context.host.clock.now_s()
+    refuse_unfit(submission)
+    found = pledge_for(context.host.scheduler, spec, now_s)
+    if found is not None and is_in_time(found, spec):
+        return promise_view(Answered(start_s=found.start_s), spec)
+    chance = await _chance(context, spec, now_s)
+    if chance >= LEAST_CHANCE:
+        return promise_view(Answered(chance=chance), spec)
+    return PromiseView("no", when(spec.deadline_s), reason=why_not(found, spec))
+
+
+async def _chance(context: Context, spec: JobSpec, now_s: float) -> float:
+    """By the plan of the line and what came of such plans; its whole limit counts as its run."""
+    within_s = spec.deadline_s - spec.time_limit_s - now_s
+    ahead = jobs_ahead(context.host.scheduler, spec, now_s)
+    if ahead is None or within_s <= 0:
+        return 0.0
+    foretelling = context.foretelling
+    await foretelling.look()
+    said = await foretelling.of_new(spec, ahead)
+    if said is None:
+        return 0.0
+    exact = foretelling.bands.chance(said.word.planned_s, within_s)
+    return floor(100 * exact / STEP) * STEP / 100
