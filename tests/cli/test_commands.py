@@ -355,7 +355,7 @@ def test_run_streams_both_outputs_and_ends_with_the_jobs_code(fake, rota):
     [
         (FINISHED, 0, ""),
         (a_job(state="failed", signal=9, cause="out_of_memory"), 137, "failed: out_of_memory"),
-        (a_job(state="timeout", signal=15, cause="time_limit: 2h"), 143, "timeout: time_limit"),
+        (a_job(state="timeout", signal=15, cause="time_limit: 2h"), 143, "job 12: timeout: 2h\n"),
         (a_job(state="timeout", cause="time_limit"), 124, "timeout"),
         (a_job(state="cancelled", cause="cancelled: by ada"), 1, "job 12: cancelled: by ada\n"),
         (a_job(state="unschedulable", cause="scheduling_timeout"), 1, "scheduling_timeout"),

@@ -17,7 +17,8 @@ ROW = {
 }
 EMPTY = {**ROW, "user": "bob", "jobs": 0, "states": {}, "mean_wait_s": None, "mean_run_s": None,
          "success_rate": None, "gpu_hours": 0.0}  # fmt: skip
-LONG = {"id": 4, "name": "train", "user": "ada", "state": "running", "started_at": None,
+LONG = {"id": 4, "ref": "2_1", "name": "train", "user": "ada", "state": "running",
+        "started_at": None,
         "run_s": 7200.0}  # fmt: skip
 
 
@@ -59,7 +60,7 @@ def test_stats_show_a_row_per_user_and_one_for_all(fake, rota):
     assert lines[2].split() == ["ada", "7", "3", "2", "1", "1", "60%", "3.2s", "1h1m40s", "12.3"]
     assert lines[3].split() == ["bob", "0", "0", "0", "0", "0", "-", "-", "-", "0.0"]
     assert lines[4].split()[0] == "(all)"
-    assert lines[-1].split() == ["4", "train", "ada", "running", "2h"]
+    assert lines[-1].split() == ["2_1", "train", "ada", "running", "2h"]
 
 
 def test_a_single_user_needs_no_row_for_all(fake, rota):

@@ -202,6 +202,13 @@ def test_csv_reads_back_whatever_the_cells_hold():
     assert list(csv.reader(io.StringIO(text))) == [["one", "two"], *rows]
 
 
+@pytest.mark.parametrize("name", ["=1+1", "+1", "-2+3|x", "@SUM(1)", "\t=1"])
+def test_a_name_that_somebody_chose_is_no_formula_in_a_spreadsheet(name: str):
+    text = render.to_csv(["id", "name", "nice"], [[12, name, -5]])
+
+    assert list(csv.reader(io.StringIO(text)))[1] == ["12", "'" + name, "-5"]
+
+
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(st.characters(codec="utf-8"), max_size=8),
     lambda inner: (
@@ -256,6 +263,12 @@ def test_the_reason_comes_first_then_what_would_help():
         "  box: 1 CPU free",
         "  try: ask for less",
     ]
+
+
+def test_a_job_that_went_with_its_node_is_told_in_words():
+    answer = {"id": 3, "state": "node_failed", "reason": "node_failed (node_lost)", "lines": []}
+
+    assert why_lines(answer) == ["3 failed with its node: node_lost"]
 
 
 def test_how_a_job_ended_is_said_once():

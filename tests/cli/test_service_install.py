@@ -32,7 +32,7 @@ def verified(path, *words):
 
 def a_unit(**changes):
     usual = {"command": ["/bin/true", "up"], "system": True, "what": "scheduler"}
-    return units.unit(units.Wanted(**(usual | {"systemd": 252} | changes)))
+    return units.unit(units.UnitOrder(**(usual | {"systemd": 252} | changes)))
 
 
 @pytest.mark.parametrize("agent", [False, True])

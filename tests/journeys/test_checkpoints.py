@@ -72,6 +72,31 @@ def test_a_job_reports_a_checkpoint_and_everybody_can_see_what_and_where(
     assert (listed["id"], listed["files"], listed["node"]) == (job, 1, "box")
 
 
+def test_the_file_beside_saved_work_follows_the_state_of_its_job(
+    saving_box: Callable[..., Box],
+) -> None:
+    box = saving_box()
+    job = box.job(
+        'cd "$ROTA_CHECKPOINT_DIR"; '
+        f'if [ "$ROTA_RESUME" = 1 ]; then {REST}; fi; '
+        f"echo 41 > step; {ROTA} checkpoint --step 41; {REST}"
+    )
+    reported(box, job)
+    folder = folder_of(box, job)
+
+    def noted() -> str:
+        return str(json.loads(folder.with_name(folder.name + ".json").read_text())["state"])
+
+    box.rota("requeue", str(job), "--hold")
+    until(lambda: noted() == "held", "the note of a job that was put back")
+    box.rota("release", str(job))
+    until(lambda: noted() == "running", "the note of a job that runs again")
+    box.rota("cancel", str(job))
+    box.ended(job)
+
+    until(lambda: noted() == "cancelled", "the note of a job that has ended")
+
+
 def test_a_requeued_job_goes_on_from_its_checkpoint_and_it_can_be_removed_afterwards(
     saving_box: Callable[..., Box],
 ) -> None:

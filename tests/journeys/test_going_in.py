@@ -237,6 +237,7 @@ def test_a_port_that_is_taken_here_is_told_with_what_to_do(home: Box, tmp_path: 
 
     told = home.refusal("forward", job, str(port))
 
+    assert f"cannot listen on 127.0.0.1:{port}: address already in use; " in told
     assert f"open http://127.0.0.1:{port} itself" in told
 
 

@@ -28,11 +28,10 @@ def test_an_expected_start_says_what_it_assumes_and_what_such_jobs_took(home: Bo
     planned = home.rota("plan", "--cpus", "4", "--", "true", check=False).stdout
 
     # How long that is depends on what else the user ran on this box.
-    line = rf"this assumes \w+ for job {running}, which runs: no --time was given; "
-    for text in (told, planned):
-        assert re.search(f"{line}the last 3 jobs of that name took 1s", text), text
-    assert "took 1s: by that it would start" in told
-    assert "by that it would start" not in planned
+    assumed = rf"this assumes \w+ for job {running}, which runs: no --time was given; "
+    assert re.search(f"{assumed}the last 3 jobs of that name took 1s", planned), planned
+    assert f"the last 3 jobs of that name took 1s: this is taken for job {running}" in told
+    assert re.search(r"it is expected to start (in 1s|at any moment) on box", told), told
 
 
 def test_the_elements_of_a_sweep_that_ended_tell_of_the_others(home: Box) -> None:
@@ -43,8 +42,9 @@ def test_the_elements_of_a_sweep_that_ended_tell_of_the_others(home: Box) -> Non
 
     told = home.rota("why", str(waiting)).stdout
 
-    assert f"for job {array}_2, which runs" in told
-    assert "the last 2 elements of its sweep took 1s: by that it would start at any moment" in told
+    assert "it is expected to start at any moment on box" in told
+    assert f"the last 2 elements of its sweep took 1s: this is taken for job {array}_2" in told
+    assert "for it, because no --time was given" in told
 
 
 def test_a_job_with_a_limit_is_taken_at_its_word(home: Box) -> None:

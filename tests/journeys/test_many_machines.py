@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import shutil
 import signal
-from typing import TYPE_CHECKING
+import time
 
 from tests.journeys.box import until
 from tests.journeys.site import Site
 
-if TYPE_CHECKING:
-    pass
+#: Far less than the 30 s that jobs are given to end.
+DOWN_S = 15.0
 
 
 def test_an_agent_that_hears_nothing_ends_its_job_before_another_node_starts_it(hasty_site: Site):
@@ -36,6 +36,24 @@ def test_an_agent_that_hears_nothing_ends_its_job_before_another_node_starts_it(
     until(lambda: site.is_up(first), "the first node to be back")
     assert site.head.reach(job, "running")["id"] == job
     assert len(site.witness("moved")) == 3
+
+
+def test_down_does_not_wait_for_jobs_of_a_node_that_is_not_connected(hasty_site: Site):
+    site = hasty_site
+    agent = site.join("gone")
+    until(lambda: site.is_up("gone"), "the node")
+    job = site.witness_job("left")
+    until(lambda: site.witness("left"), "the job to begin")
+    agent.kill()
+    until(lambda: not site.is_up("gone"), "the node to be away")
+
+    began_s = time.monotonic()
+    done = site.head.rota("down", "--stop-jobs")
+
+    assert f"node gone is not connected; what runs there ends when it is back: job {job}" in (
+        done.stderr
+    )
+    assert time.monotonic() - began_s < DOWN_S
 
 
 def test_a_killed_controller_touches_nothing(site: Site):

@@ -28,7 +28,7 @@ def test_exclusive_jobs_get_different_gpus_and_see_only_their_own(home: Box) -> 
     assert sorted(seen[0] + seen[1]) == ["0", "1", "2", "3"]
     assert all(len(gpu["jobs"]) == 1 for gpu in listed)
     assert (third["state"], third["reason"]) == ("queued", "not enough free gpus")
-    assert "needs 2 x gpu, 0 of 4 free" in reason
+    assert "needs 2 GPUs, 0 of 4 free" in reason
     assert home.ended(jobs[2])["state"] == "completed"
 
 

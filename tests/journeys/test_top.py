@@ -72,6 +72,21 @@ def test_top_shows_jobs_nodes_and_gpus_and_keeps_up(home: Box) -> None:
     at_top(home, story)
 
 
+def test_the_reason_is_read_whole_where_names_are_long(home: Box) -> None:
+    home.reach(home.job(FOREVER, resources={"cpus": 4}), "running")
+    home.job("true", name="a-name-of-more-than-a-few-letters", resources={"cpus": 4})
+
+    async def story(app: TopApp, pilot: Pilot[None]) -> None:
+        await seen(pilot, lambda: len(rows(app)) == 2, "the jobs")
+        table = app.query_one("#jobs-table", DataTable)
+        await seen(pilot, lambda: table.virtual_size.width, "a drawn table")
+        assert rows(app)[1][1] == "a-name-of-m…"
+        assert rows(app)[1][-1] == "not enough free cpus"
+        assert table.virtual_size.width <= SIZE[0]
+
+    at_top(home, story)
+
+
 def test_rows_are_filtered_and_sorted(home: Box) -> None:
     for name, cpus in (("apple", 1), ("pear", 3), ("plum", 2)):
         home.job("true", name=name, hold=True, resources={"cpus": cpus})

@@ -167,8 +167,8 @@ def test_a_controller_that_was_deposed_renews_no_lease_so_that_no_task_lives_twi
             steps = [line[:2] for line in lines]
             assert steps == [["began", "one"], ["ended", "one"], ["began", "two"]]
             assert float(lines[1][2]) < float(lines[2][2])
-            log = (first.head.state / "controller.log").read_text()
-            assert "does not lead any more" in log
+            log = first.head.state / "controller.log"
+            until(lambda: "does not lead any more" in log.read_text(), "the first one to notice")
             status, answer = submit(first.head)
             assert status == 503
             assert "another controller" in answer["detail"]

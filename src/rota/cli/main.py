@@ -187,7 +187,7 @@ def _print_version(ctx: click.Context) -> None:
     ctx.exit()
 
 
-#: What a full disk, or one that broke, says to whoever prints into it.
+#: What a full disk, or one that broke, says to a program that prints into it.
 _UNWRITTEN = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO})
 
 

@@ -24,7 +24,7 @@ def main() -> None:
 
 
 def fill_standard_streams() -> None:
-    """Whoever closed one of our three streams does not want it: it leads nowhere.
+    """One of our three streams that is closed is not wanted: it leads nowhere.
 
     Left closed, its number would be given to the next file or connection that we open.
     """

@@ -14,7 +14,7 @@ from rota.cli.shared.options import json_option
 from rota.client.http import segment
 
 
-@node.command()
+@node.command(short_help="Let nodes in that wait for it.")
 @click.argument("names", nargs=-1, type=types.Nodes(), callback=types.flat)
 @click.option("--all", "everyone", is_flag=True, help="All that wait now.")
 @json_option
@@ -35,7 +35,7 @@ def approve(names: tuple[str, ...], everyone: bool, as_json: bool) -> None:
         click.echo(f"approved {', '.join(names)}" if names else "no node waits for approval")
 
 
-@node.command()
+@node.command(short_help="Give nodes new keys.")
 @click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @json_option
 def rotate(names: tuple[str, ...], as_json: bool) -> None:
@@ -52,7 +52,7 @@ def rotate(names: tuple[str, ...], as_json: bool) -> None:
         click.echo(f"{answer['name']} has the key {answer['key']}")
 
 
-@node.command()
+@node.command(short_help="Cut nodes off and forget them.")
 @click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
 def remove(names: tuple[str, ...], yes: bool) -> None:

@@ -17,6 +17,7 @@ from rota.client.http import segment
 from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import parse_indices
 from rota.core.words.units import format_when
+from rota.hostlist import natural
 
 #: No machine has more.
 DEVICES_MAX = 1024
@@ -30,6 +31,11 @@ _NODES = (
     render.Column("JOBS", right=True),
     render.Column("NOTE", shrinks=True, least=8),
 )
+
+
+def by_node(rows: list[dict[str, Any]], field: str = "name") -> list[dict[str, Any]]:
+    """As people count: ``n2`` before ``n10``."""
+    return sorted(rows, key=lambda row: natural(str(row[field])))
 
 
 def amount(node: dict[str, Any], part: str, name: str) -> float:
@@ -110,7 +116,7 @@ def _print(
 def nodes(as_json: bool, quiet: bool) -> None:
     """List nodes: amounts are what jobs hold of the total."""
     answer = session.connect().get("/nodes")
-    found = items(answer)
+    found = by_node(items(answer))
     ids = [str(node["name"]) for node in found] if quiet else None
     found += [_pending(entry) for entry in answer.get("pending") or ()]
     _print(found, node_table(found, terminal_width()), as_json, ids)
@@ -133,12 +139,12 @@ def gpus(
     if ctx.invoked_subcommand is not None:
         return
     only = {"available": "true" if free else None, "idle": "true" if idle else None}
-    found = items(session.connect().get("/gpus", type=model or None, **only))
+    found = by_node(items(session.connect().get("/gpus", type=model or None, **only)), "node")
     ids = [str(gpu.get("uuid") or gpu.get("id")) for gpu in found] if quiet else None
     _print(found, gpu_table(found, terminal_width()), as_json, ids)
 
 
-@gpus.command()
+@gpus.command(short_help="Let processes outside Rota not count.")
 @click.argument("name", metavar="NODE")
 @click.argument("pids", nargs=-1, required=True, type=click.IntRange(min=1))
 @click.option("--unignore", is_flag=True, help="Let them count again.")
@@ -161,7 +167,7 @@ def node() -> None:
     """One node: show it, let it in, take it out of service, put it back, mark it, remove it."""
 
 
-@node.command()
+@node.command(short_help="Give jobs only some of its devices.")
 @click.argument("name")
 @click.argument("chosen", metavar="INDEX,…|all")
 @json_option
@@ -230,9 +236,9 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
     ]
 
 
-@node.command()
+@node.command(short_help="Start nothing new; what runs finishes, or moves.")
 @click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
-@click.option("--reason", "-r", default="", help="Why, for those who ask.")
+@click.option("--reason", "-r", default="", help="Why; 'rota nodes' shows it.")
 @click.option(
     "--migrate", is_flag=True, help="Jobs go on elsewhere as soon as their work is saved."
 )
@@ -259,9 +265,9 @@ def drain(
     _turn(names, "drain", body, as_json)
 
 
-@node.command()
+@node.command(short_help="Start nothing new; what runs goes on.")
 @click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
-@click.option("--reason", "-r", default="", help="Why, for those who ask.")
+@click.option("--reason", "-r", default="", help="Why; 'rota nodes' shows it.")
 @json_option
 def cordon(names: tuple[str, ...], reason: str, as_json: bool) -> None:
     """Start nothing new on the nodes NAMES; what runs there goes on as if nothing were."""
@@ -288,7 +294,7 @@ def _turn(
     click.echo(f"{past} {', '.join(names)}")
 
 
-@node.command()
+@node.command(short_help="Set labels that jobs choose nodes by.")
 @click.argument("names", metavar="NODES", type=types.Nodes())
 @click.argument("labels", nargs=-1, required=True, metavar="KEY=VALUE|KEY-…")
 @json_option
@@ -306,7 +312,7 @@ def label(names: tuple[str, ...], labels: tuple[str, ...], as_json: bool) -> Non
     _mark(names, {"labels": changes}, "labels", as_json)
 
 
-@node.command()
+@node.command(short_help="Keep jobs away that do not tolerate it.")
 @click.argument("names", metavar="NODES", type=types.Nodes())
 @click.argument("taints", nargs=-1, required=True, metavar="KEY[=VALUE][:avoid]|KEY-…")
 @json_option

@@ -51,7 +51,7 @@ def reserve() -> None:
 
 
 @reserve.command()
-@click.option("--gpus", type=types.AT_LEAST_ONE, help="So many GPUs, wherever they are.")
+@click.option("--gpus", type=types.AT_LEAST_ONE, help="How many GPUs, wherever they are.")
 @click.option("--gpu-type", metavar="MODEL", help="Only of this model.")
 @click.option("--gpu", "devices", type=_Devices(), help="These GPUs of --node: 0,1 or 0-3.")
 @click.option("--node", help="The node of --gpu.")
@@ -127,7 +127,7 @@ def _moment(option: str, text: str, now_s: float, zone: tzinfo | None) -> float:
         raise click.BadParameter(str(error), param_hint=option) from None
 
 
-@reserve.command("job")
+@reserve.command("job", short_help="Keep GPUs for one job.")
 @click.argument("job", type=types.JobRef())
 @click.argument("gpus", nargs=-1, required=True, metavar="GPU…")
 @json_option

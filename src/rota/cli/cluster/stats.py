@@ -61,7 +61,7 @@ def stats_table(rows: list[dict[str, Any]], width: int | None = None) -> list[st
 
 def longest_table(jobs: list[dict[str, Any]], width: int | None = None) -> list[str]:
     lines = [
-        (job["id"], job["name"], job["user"], job["state"], _time(job["run_s"])) for job in jobs
+        (job["ref"], job["name"], job["user"], job["state"], _time(job["run_s"])) for job in jobs
     ]
     return render.table(_LONGEST, lines, width)
 
@@ -85,7 +85,7 @@ def _time(seconds: float | None) -> str:
     type=click.IntRange(0, 100),
     default=5,
     show_default=True,
-    help="List so many of the longest jobs.",
+    help="How many of the longest jobs to list.",
 )
 @click.option(
     "--archive",
@@ -115,6 +115,9 @@ def stats(
     when = f" submitted in the last {format_duration(period)}" if period else ""
     click.echo(f"jobs{when}{f' in {archive}' if archive else ''}:")
     click.echo("\n".join(stats_table(rows, width)))
+    kept, broken = (answer["total"].get(f"promises_{how}", 0) for how in ("kept", "broken"))
+    if kept or broken:
+        click.echo(f"\npromises: {kept} kept, {broken} broken")
     if answer["longest"]:
         click.echo("\nthe longest:\n" + "\n".join(longest_table(answer["longest"], width)))
 
@@ -140,6 +143,7 @@ def _archived(folder: Path, user: str, period: int | None, longest: int) -> dict
         "longest": [
             {
                 "id": job.id,
+                "ref": f"{job.array_id}_{job.array_index}" if job.array_id else str(job.id),
                 "name": job.spec.name,
                 "user": job.spec.user,
                 "state": str(job.state),

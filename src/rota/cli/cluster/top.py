@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rota.cli.cluster.nodes import by_node
 from rota.cli.cluster.top_frame import Snapshot, frame
 from rota.cli.jobs.far import add_progress
 from rota.cli.jobs.show import items
@@ -30,8 +31,8 @@ def take(client: Client) -> Snapshot:
     add_progress(client, begun)
     return Snapshot(
         status=client.get("/status"),
-        nodes=items(client.get("/nodes")),
-        gpus=items(client.get("/gpus")),
+        nodes=by_node(items(client.get("/nodes"))),
+        gpus=by_node(items(client.get("/gpus")), "node"),
         running=[*begun],
         waiting=list(session.list_jobs(client, waiting, most=_MOST)),
     )

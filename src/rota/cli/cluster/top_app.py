@@ -30,6 +30,8 @@ JOB_FIELDS = ("id", "name", "user", "state", "time", "cpus", "gpus", "progress",
 #: In this order ``s`` goes through them.
 SORTS = ("id", "time", "user", "state", "gpus", "cpus")
 LOG_LINES = 200
+#: On a terminal narrower than this, names are cut to so many letters.
+WIDE, NAME_MAX = 100, 12
 _BAR = 10
 
 
@@ -196,27 +198,34 @@ class TopApp(App[None]):
         only = f"only {self._wanted!r}, " if self._wanted else ""
         head = f"{only}sorted by {self._sort}   {headline(snapshot.status)}"
         self.screen_stack[0].query_one("#head", Static).update(Text(head))
-        self._fill("jobs", [job_fields.field(n).column.title for n in JOB_FIELDS], self._jobs())
+        self._fill("jobs", *self._jobs())
         node_titles = ["NODE", "STATE", "CPUS", "", "MEMORY", "", "GPUS", "JOBS"]
         self._fill("nodes", node_titles, [_node_row(node) for node in snapshot.nodes])
         gpu_titles = ["GPU", "MODEL", "STATE", "USE", "MEMORY", "", "JOBS"]
         names = {job["id"]: str(job["ref"]) for job in snapshot.running}
         self._fill("gpus", gpu_titles, [_gpu_row(gpu, names) for gpu in snapshot.gpus])
 
-    def _jobs(self) -> list[tuple[str, list[str]]]:
+    def _jobs(self) -> tuple[list[str], list[tuple[str, list[str]]]]:
+        """Titles and rows. Where there is little room, the reason has it before the name."""
         assert self._snapshot is not None
         now_s = time.time()
         jobs = [*self._snapshot.running, *self._snapshot.waiting]
         ordered = job_fields.sorted_jobs(jobs, [self._sort], now_s)
-        return [
-            (str(job["id"]), [str(job_fields.field(n).show(job, now_s)) for n in JOB_FIELDS])
-            for job in ordered
-        ]
+        told = any(job.get("progress") for job in jobs)
+        names = [name for name in JOB_FIELDS if told or name != "progress"]
+        most = NAME_MAX if self.size.width < WIDE else self.size.width
+        rows = []
+        for job in ordered:
+            cells = {name: str(job_fields.field(name).show(job, now_s)) for name in names}
+            cells["name"] = render.cut(cells["name"], most)
+            rows.append((str(job["id"]), [*cells.values()]))
+        return [job_fields.field(name).column.title for name in names], rows
 
     def _fill(self, name: str, titles: list[str], rows: list[tuple[str, list[str]]]) -> None:
         """New rows; the row under the cursor stays the one that is looked at."""
         table: DataTable[Text] = self.screen_stack[0].query_one(f"#{name}-table", DataTable)
-        if not table.columns:
+        if [str(column.label) for column in table.columns.values()] != titles:
+            table.clear(columns=True)
             table.add_columns(*titles)
         key, offset = self._key(table), table.scroll_offset
         table.clear()

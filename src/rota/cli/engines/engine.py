@@ -24,7 +24,7 @@ def engine() -> None:
 engine.add_command(pilot)
 
 
-@engine.command()
+@engine.command(short_help="Serve an engine until Ctrl-C.")
 @click.argument("name")
 @click.option("--join", metavar="URL", default="", help="The controller; default: the one here.")
 @click.option("--token-file", metavar="FILE", default="", help="A join token that is in a file.")

@@ -31,9 +31,9 @@ _COLUMNS = (
     render.Column("REMARKS", shrinks=True),
 )
 _OPTIONS = (
-    click.option("--most", type=int, help="So many at a time.  [default: 4]"),
+    click.option("--most", type=int, help="How many at a time.  [default: 4]"),
     click.option("--time", help="An allocation ends after this time.  [default: 1h]"),
-    click.option("--idle", help="It is let go when idle for so long.  [default: 30s]"),
+    click.option("--idle", help="It is let go when idle for this time.  [default: 30s]"),
     click.option("--cpus", help="CPUs of one.  [default: a whole node]"),
     click.option("--memory", help="Memory of one: 8g.  [default: what the engine gives]"),
     click.option("--gpus", type=int, help="GPUs of one.  [default: 0]"),
@@ -64,7 +64,7 @@ def _with_options(command: Any) -> Any:  # noqa: ANN401 - a function of click
     return command
 
 
-@click.group()
+@click.group(short_help="Allocations of an engine, asked for when jobs wait.")
 def pilot() -> None:
     """Allocations of an engine that are asked for when jobs wait, and let go when idle.
 
@@ -72,7 +72,7 @@ def pilot() -> None:
     """
 
 
-@pilot.command()
+@pilot.command(short_help="Ask an engine for nodes when jobs wait.")
 @click.argument("kind", type=click.Choice(KINDS))
 @click.argument("name")
 @_with_options
@@ -86,7 +86,7 @@ def add(kind: str, name: str, **asked: Any) -> None:
     click.echo(f"pilot {name}: allocations are asked for when jobs wait")
 
 
-@pilot.command("set")
+@pilot.command("set", short_help="Change what is asked for from now on.")
 @click.argument("name")
 @_with_options
 def change(name: str, **asked: Any) -> None:
@@ -98,7 +98,7 @@ def change(name: str, **asked: Any) -> None:
     click.echo(f"pilot {name} is changed")
 
 
-@pilot.command()
+@pilot.command(short_help="Ask for no more.")
 @click.argument("name")
 @click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
 def remove(name: str, yes: bool) -> None:
@@ -119,7 +119,7 @@ def list_pilots(as_json: bool) -> None:
         click.echo("\n".join(pilot_table(found, terminal_width())))
 
 
-@pilot.command()
+@pilot.command(short_help="Keep pilots in the foreground.")
 @click.option("--state-dir", metavar="DIR", default="", help="The state of this machine's Rota.")
 def run(state_dir: str) -> None:
     """Keep the pilots of the Rota on this machine in the foreground; 'rota up' does so by itself.

@@ -86,15 +86,17 @@ class Attachment:
         """Until the terminal there is gone (True) or somebody detached (False)."""
         thread = threading.Thread(target=self._show, name="rota-attach", daemon=True)
         before = signal.signal(signal.SIGWINCH, lambda *_: self._ring(b"w"))
-        thread.start()
         try:
             with raw_terminal(not self._read_only):
+                # Not before: lines that are shown on a terminal as it was end twice.
+                thread.start()
                 self._tell_size()
                 self._type()
         finally:
             signal.signal(signal.SIGWINCH, before)
             self._wire.close()
-            thread.join(5)
+            if thread.ident is not None:
+                thread.join(5)
         return self.over
 
     def _ring(self, why: bytes) -> None:

@@ -51,4 +51,8 @@ def efficiency_pairs(figures: dict[str, Any]) -> list[tuple[str, object]]:
         pairs.append(("memory used", f"{share} (at most {peak})"))
     if figures.get("gpu_held_s"):
         pairs.append(("gpu held", f"{clock(figures['gpu_held_s'])} GPU time"))
+    if figures.get("gpu_efficiency") is not None:
+        peak = format_mib(int(figures["gpu_peak_memory_mib"]))
+        busy = f"{100 * figures['gpu_efficiency']:.0f}% busy"
+        pairs.append(("gpu used", f"{busy} (at most {peak} of its memory)"))
     return pairs

@@ -144,7 +144,7 @@ def wait_for(client: Client, ids: list[int], timeout_s: float) -> dict[str, Any]
 
 
 #: What every end of its kind begins with, where the rest says it all.
-_SAID_TWICE = ("exit: ", "signal: ")
+_SAID_TWICE = ("exit: ", "signal: ", "time_limit: ")
 
 
 def last_words(job: dict[str, Any]) -> str:

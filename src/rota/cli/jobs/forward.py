@@ -133,7 +133,7 @@ def _boot_id() -> str:
 
 
 def _not_here(error: OSError, way: Way, host: str) -> str:
-    why = (error.strerror or str(error)).lower()
+    why = os.strerror(error.errno).lower() if error.errno else str(error)
     hint = ""
     if error.errno == errno.EADDRINUSE:
         hint = (

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import click
@@ -74,6 +75,8 @@ class Visit(Attachment):
 
 def visit(job: str, task: int, command: list[str]) -> int:
     """Run a command in a job until it ends or we leave; its exit code."""
+    from websockets.exceptions import ConnectionClosed
+
     client = session.connect()
     name = session.job_name(client, job)
     at_terminal = sys.stdin.isatty() and sys.stdout.isatty()
@@ -84,7 +87,9 @@ def visit(job: str, task: int, command: list[str]) -> int:
         columns, rows = shutil.get_terminal_size()
         size = {"rows": rows, "columns": columns}
     wire = open_wire(client, f"/jobs/{segment(name)}/exec?task={task}")
-    wire.send(json.dumps({"argv": wrapped, **size}))
+    # A server that refuses hangs up at once; why, is read with all the rest.
+    with suppress(ConnectionClosed):
+        wire.send(json.dumps({"argv": wrapped, **size}))
     inside = Visit(wire, silent=not at_terminal)
     if not inside.hold():
         session.warn(f"left job {name}; what ran for you in it was ended")

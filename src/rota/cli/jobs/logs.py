@@ -11,7 +11,7 @@ import click
 from rota.cli.jobs import follow
 from rota.cli.shared import exits, session, types
 from rota.client.errors import ClientError
-from rota.paths import state_dir
+from rota.paths import log_file, state_dir
 
 if TYPE_CHECKING:
     from rota.client.http import Client
@@ -186,7 +186,7 @@ def _path(job: dict[str, Any], stream: str, choice: dict[str, Any]) -> str:
     if not attempts:
         raise ClientError("there is no such attempt; a job has a file once it was started")
     suffix = "out" if stream == "stdout" else "err"
-    path = state_dir(os.environ) / "agent" / "logs" / f"{attempts[-1]['uid']}.{suffix}"
+    path = log_file(state_dir(os.environ) / "agent" / "logs", f"{attempts[-1]['uid']}.{suffix}")
     if not path.exists():
         raise ClientError(f"the file is kept by the agent on {attempts[-1]['node']}, not here")
     return str(path)

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rota.cli.shared import exits, job_fields, render, session
-from rota.cli.shared.foretold import foretold_lines
+from rota.cli.shared.foretold import foretold_lines, promise_line
 from rota.cli.shared.options import CommandLine, SectionOption, words_argument
 from rota.cli.submit.submit import build, shell_option
 from rota.cli.submit.submit_options import submit_options
@@ -32,6 +32,7 @@ def plan_lines(answer: dict[str, Any]) -> list[str]:
         lines += [f"  {_place(held)}" for held in answer["allocations"]]
     lines += [f"  {line}" for line in answer["lines"] if line != answer["reason"]]
     lines += foretold_lines(answer)
+    lines += [f"  {promise_line(answer['promise'])}"] if answer.get("promise") else []
     if answer["evicts"]:
         lines.append(f"  jobs that would give way: {', '.join(map(str, answer['evicts']))}")
     lines += [f"  job {late['id']} would start {_later(late)}" for late in answer["delays"]]

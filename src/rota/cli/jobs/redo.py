@@ -19,7 +19,7 @@ from rota.cli.shared.options import (
 )
 from rota.cli.submit import request, surroundings
 from rota.cli.submit.submit import output_options
-from rota.cli.submit.submit_options import submit_options
+from rota.cli.submit.submit_options import change_options
 from rota.client.errors import ClientError
 from rota.client.http import new_key
 from rota.core.words.units import format_indices
@@ -44,7 +44,7 @@ _NOT_HERE = frozenset({"prologue", "epilogue", "params", "param_file", "no_env",
 
 
 def _options() -> list[click.Parameter]:
-    return [option for option in submit_options() if option.name not in _NOT_HERE]
+    return [option for option in change_options() if option.name not in _NOT_HERE]
 
 
 _NAMES = tuple(str(option.name) for option in _options())

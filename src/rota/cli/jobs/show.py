@@ -122,7 +122,9 @@ def _gpus(job: dict[str, Any]) -> str:
 def _deadline(job: dict[str, Any]) -> str:
     """``2026-11-16 18:00:00, missed``."""
     missed = ", missed" if job.get("deadline_missed_at") else ""
-    return job_fields.local_time(job.get("deadline_at")) + missed
+    promise = job.get("promise")
+    told = f", promise {promise}" if promise in ("kept", "broken") else ", promised"
+    return job_fields.local_time(job.get("deadline_at")) + missed + (told if promise else "")
 
 
 def claim_pairs(job: dict[str, Any]) -> list[tuple[str, object]]:
@@ -318,7 +320,9 @@ def why_lines(answer: dict[str, Any], verb: str = "is") -> list[str]:
         told = f"{error} ({told})"
     name = answer.get("ref") or answer["id"]
     spoken = _SPOKEN.get(state, f"{verb} {state}")
-    if told.startswith(f"{state} "):
+    if state in _SPOKEN and told.startswith(f"{state} ("):
+        told = told.removeprefix(f"{state} (").removesuffix(")")
+    elif told.startswith(f"{state} "):
         # "is running: running on box" says it twice.
         spoken, told = f"{verb} {told}", ""
     if answer.get("failures") and state in _SPOKEN:

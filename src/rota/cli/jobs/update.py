@@ -18,7 +18,7 @@ from rota.cli.shared.options import (
 )
 from rota.cli.shared.types import COUNT
 from rota.cli.submit import request, surroundings
-from rota.cli.submit.submit_options import submit_options
+from rota.cli.submit.submit_options import change_options
 
 _HELP = """Change a JOB that waits. Of a running one: name, priority, limits, labels, saving.
 
@@ -54,7 +54,7 @@ _CHANGEABLE = frozenset(
 
 
 def _options() -> list[click.Parameter]:
-    options = [option for option in submit_options() if option.name in _CHANGEABLE]
+    options = [option for option in change_options() if option.name in _CHANGEABLE]
     for option in options:
         if option.name == "nodes":
             # A new job leaves it out; one that named a number takes it back with 0.

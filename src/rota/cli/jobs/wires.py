@@ -17,7 +17,7 @@ NORMAL, POLICY_VIOLATION, TRY_LATER = 1000, 1008, 1013
 
 
 def open_wire(client: Client, path: str) -> ClientConnection:
-    """The WebSocket at a path below ``/api/v1``."""
+    """The WebSocket at a path below ``/api/v1``; the caller closes it."""
     from urllib.parse import urlsplit
 
     from websockets.exceptions import InvalidHandshake
@@ -31,13 +31,13 @@ def open_wire(client: Client, path: str) -> ClientConnection:
         try:
             if parts.scheme == "unix":
                 wire = unix_connect(parts.path, f"ws://rota{API}{path}", max_size=None, **settings)
-                return cast("ClientConnection", wire)
+                return cast("ClientConnection", wire.__enter__())
             base = f"ws://{parts.netloc}{parts.path.rstrip('/')}{API}"
             if parts.scheme == "https":
                 # The token goes out with the first words: the certificate is looked at before.
                 settings["sock"] = client.secure_socket(parts.hostname or "", parts.port)
             wire = connect(base + path, max_size=None, proxy=None, **settings)
-            return cast("ClientConnection", wire)
+            return cast("ClientConnection", wire.__enter__())
         except (OSError, InvalidHandshake) as error:
             problem = f"{address}: {getattr(error, 'strerror', None) or error}"
     raise Unreachable(f"cannot reach Rota at {problem}; start it with 'rota up --detach'")

@@ -24,6 +24,16 @@ def foretold_lines(answer: dict[str, Any]) -> list[str]:
     return [f"  it will probably start {in_words(foretold)}"] if foretold else []
 
 
+def promise_line(said: dict[str, Any]) -> str:
+    """What is said of a deadline that was to be promised."""
+    by = _clock(said["by_at"])
+    if said["answer"] == "yes":
+        return f"promised: done by {by}, it starts at {_clock(said['start_at'])} at the latest"
+    if said["answer"] == "chance":
+        return f"not promised: done by {by} with {said['percent']} %"
+    return f"not promised: {said['reason']}"
+
+
 def add_starts(client: Client, jobs: list[dict[str, Any]]) -> None:
     """Put what is said of them into those that wait."""
     try:

@@ -136,13 +136,23 @@ def block(pairs: Iterable[tuple[str, object]]) -> list[str]:
     return [f"{pad(key + ':', width)} {clean(value)}" for key, value in shown]
 
 
+#: A cell that begins so is worked out by spreadsheets.
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
 def to_csv(titles: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    """CSV with a heading and plain line ends."""
+    """CSV with a heading and plain line ends; no cell is a formula to a spreadsheet."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(titles)
-    writer.writerows(rows)
+    writer.writerows([[_no_formula(cell) for cell in row] for row in rows])
     return out.getvalue()
+
+
+def _no_formula(cell: object) -> object:
+    """A name that somebody else chose, such as ``=HYPERLINK(…)``, stays a text."""
+    formula = isinstance(cell, str) and cell != "-" and cell.startswith(_FORMULA)
+    return f"'{cell}" if formula else cell
 
 
 def to_yaml(value: object, indent: int = 0) -> str:

@@ -57,7 +57,7 @@ def _nodes() -> list[click.Parameter]:
             "-N",
             "--nodes",
             type=types.AT_LEAST_ONE,
-            help="Exactly so many nodes, the tasks spread over them (one each if not said).",
+            help="Exactly N nodes, the tasks spread over them (one each if not said).",
         ),
         _option(
             _WHERE, "--tasks-per-node", type=types.AT_LEAST_ONE, help="Tasks on each of the nodes."
@@ -146,6 +146,12 @@ def giving_way() -> list[click.Parameter]:
             "--deadline",
             type=types.DEADLINE,
             help="When it should be done: 18:00, 2026-11-15T18:00, now+2h; none.",
+        ),
+        _option(
+            _WAY,
+            "--by",
+            type=types.DEADLINE,
+            help="Promise that it is done by then: yes keeps room, no refuses. Needs --time.",
         ),
         _option(
             _WAY,

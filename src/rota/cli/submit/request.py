@@ -97,8 +97,7 @@ def option_fields(
         body["resources"] = resources
     body |= _placing(given)
     body |= _health(given)
-    if "deadline" in given:
-        body["deadline_at"] = format_when(given["deadline"]) if given["deadline"] else 0
+    body |= _due(given)
     if "warning" in given:
         body["warn_signal"], body["warn_s"] = given["warning"]
     if "begin" in given:
@@ -112,6 +111,17 @@ def option_fields(
     if dependencies := _dependencies(given, parent):
         body["depends_on"] = dependencies
     return body | _sweep(given, table)
+
+
+def _due(given: Mapping[str, Any]) -> dict[str, Any]:
+    """When it should be done, or (``--by``) is to be promised to be."""
+    if given.get("by"):
+        if given.get("deadline"):
+            raise ClientError("--by is a deadline that is promised: leave --deadline out")
+        return {"deadline_at": format_when(given["by"]), "promise": True}
+    if "deadline" not in given:
+        return {}
+    return {"deadline_at": format_when(given["deadline"]) if given["deadline"] else 0}
 
 
 def _sweep(given: Mapping[str, Any], table: Sweep | None) -> dict[str, Any]:

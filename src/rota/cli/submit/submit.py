@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.shared import session
+from rota.cli.shared.foretold import promise_line
 from rota.cli.shared.options import (
     CommandLine,
     SectionOption,
@@ -163,4 +164,6 @@ def submit(ctx: click.Context, /, **params: object) -> None:
         there = {"workdir": body["workdir"], **fields_of(body)}
         surroundings.refuse_absent(there, os.environ)
     answer = send(client, body, quiet=bool(params["quiet"]))
+    if (said := answer.get("promise")) and not params["quiet"]:
+        session.warn(promise_line(said))
     click.echo(json.dumps(answer) if params["as_json"] else answer["id"])

@@ -338,6 +338,15 @@ def submit_options() -> list[click.Parameter]:
     ]
 
 
+def change_options() -> list[click.Parameter]:
+    """The same for a job that there is: what is not given stays, whatever a new one would get."""
+    options = submit_options()
+    for option in options:
+        if isinstance(option, click.Option) and option.help:
+            option.help = option.help.partition("  [default")[0]
+    return options
+
+
 #: Options whose values add up by key: a variable of the command line replaces one of the script.
 MAPPINGS = frozenset({"label", "env", "ulimit"})
 
