@@ -89,7 +89,7 @@ def python_of(user: str) -> tuple[str, str]:
             told = subprocess.run(
                 [python, "-c", "import rota.cli.main, sys; print(*sys.version_info[:2], sep='.')"],
                 user=user,
-                group=user,
+                group=pwd.getpwnam(user).pw_gid,
                 extra_groups=[],
                 env={"PYTHONPATH": here},
                 capture_output=True,

@@ -13,7 +13,7 @@ import pytest
 
 from tests.agent.test_bundle_corpus import REFUSED, archive_of, entry
 from tests.attacks.people import Person
-from tests.journeys.box import until
+from tests.journeys.box import Box, until
 from tests.support.machine import missing
 
 #: Changes what a name leads to, as fast as it can, until it is ended.
@@ -366,3 +366,21 @@ def test_a_limit_is_never_above_what_the_service_itself_has(mallory: Person):
             assert f"ulimit {name}={value}: above the hard limit" in ended["cause"]
         else:
             assert "real-time" not in mallory.output(ended["id"])
+
+
+def test_nothing_is_imported_from_the_folder_that_the_service_was_started_in(
+    town: Box, mallory: Person
+):
+    """An admin may have been in a folder of a user's when it was."""
+    told = mallory.write("told", "", 0o666)
+    planted = [town.work / name for name in ("msgspec.py", "rota.py", "pyte.py")]
+    for path in planted:
+        path.write_text(TELL_PY.format(str(told)))
+    mallory.ran(["true"])
+
+    answer = town.api("POST", "/policy:replay", {"policy": "sjf"})
+
+    for path in planted:
+        path.unlink()
+    assert answer[0] == 200, answer
+    assert told.read_text() == ""

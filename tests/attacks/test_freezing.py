@@ -294,16 +294,16 @@ def test_a_body_that_cannot_be_right_is_refused_in_one_line_and_soon(
 
 
 def test_arrays_that_are_cancelled_leave_nothing_in_memory(town: Box, mallory: Person):
-    before = _resident_mib(town.living("controller"))
+    before = resident_mib(town.living("controller"))
 
     for _ in range(8):
         job = mallory.job(["true"], array="0-999999", hold=True)
         assert mallory.api("DELETE", f"/jobs/{job}")[0] in (200, 202)
 
-    assert _resident_mib(town.living("controller")) - before < KEPT_MIB
+    assert resident_mib(town.living("controller")) - before < KEPT_MIB
 
 
-def _resident_mib(pid: int) -> int:
+def resident_mib(pid: int) -> int:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS")) >> 10
 
@@ -361,7 +361,7 @@ def test_who_types_without_end_into_a_terminal_that_nobody_reads_fills_no_memory
 ):
     job = mallory.job("exec sleep 300", pty=True)
     mallory.reach(job, "running")
-    before = _resident_mib(town.living("agent"))
+    before = resident_mib(town.living("agent"))
     python = f"""
 import os, socket, sys
 s = socket.socket(socket.AF_UNIX)
@@ -382,4 +382,4 @@ print("typed")
     mallory.python(python)
 
     alice.is_served_soon()
-    assert _resident_mib(town.living("agent")) - before < KEPT_MIB
+    assert resident_mib(town.living("agent")) - before < KEPT_MIB

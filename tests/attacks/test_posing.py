@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.attacks.people import Person, open_folder
+from tests.attacks.people import Person, open_folder, processes_of
 from tests.attacks.test_reading import SHAKE, routes
 from tests.journeys.box import Box, UnixConnection, until
 from tests.journeys.site import Site
@@ -39,7 +39,8 @@ def test_every_change_of_anothers_job_is_refused_and_changes_nothing(
     for path, methods in routes(town).items():
         for method in set(methods) & {"post", "put", "patch", "delete"}:
             if path.endswith(("/jobs", "/jobs:batch", "/allocations", "/plan", "policy:test",
-                              "policy:replay", "scheduler/trigger", "refresh-status")):  # fmt: skip
+                              "policy:replay", "scheduler/trigger", "refresh-status",
+                              "/check")):  # fmt: skip
                 continue
             for job in (runs, held) if "{job_id}" in path else (0,):
                 filled = path.replace("{job_id}", str(job)).replace("{name}", alice.user)
@@ -317,3 +318,18 @@ for path in sys.argv[1:]:
     theirs = [str(path) for path in state.rglob("*") if path.lstat().st_uid != mallory.uid]
 
     assert mallory.python(script, *theirs) == ""
+
+
+@pytest.mark.parametrize("lie", ["ROTA_ATTEMPT_UID={}", "-i"], ids=["another", "none"])
+def test_no_process_outlives_its_job_as_a_process_of_another(
+    mallory: Person, alice: Person, lie: str
+):
+    """Without a control group what it says of itself is all there is, but for its user."""
+    hers = alice.job(["sleep", "300"])
+    attempt = alice.reach(hers, "running")["attempts"][0]["uid"]
+    away = f"setsid env {lie.format(attempt)} sh -c 'sleep 300 & sleep 300' > /dev/null 2>&1 &"
+
+    mallory.ended(mallory.job(f"{away} sleep 0.5"))
+
+    until(lambda: not processes_of(mallory.uid), "what it left behind to go with it")
+    assert alice.api("GET", f"/jobs/{hers}")[1]["state"] == "running"

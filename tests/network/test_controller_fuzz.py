@@ -29,8 +29,8 @@ from rota.rpc.messages import (
     Hello,
     Observed,
     ReadBundle,
-    Refused,
     Seen,
+    SessionRefused,
     Sighting,
     Welcome,
     decode_to_agent,
@@ -179,7 +179,7 @@ def refusal(socket_path: str, *bodies: bytes) -> tuple[str, str]:
                 connection.send(body)
             while True:
                 message = decode_to_agent(connection.recv(timeout=WAIT_S))
-                told = message.reason if isinstance(message, Refused) else told
+                told = message.reason if isinstance(message, SessionRefused) else told
         except ConnectionClosed as closed:
             return told, closed.rcvd.reason if closed.rcvd is not None else ""
 
