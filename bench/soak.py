@@ -1,10 +1,12 @@
 """``python -m bench.soak``: a day of a busy lab, pressed into minutes, against a real controller.
 
-Two hundred people submit jobs, arrays and gangs, cancel, list, and ask why; fifty agents run the
-work (simulated in one process: real connections, leases and reports, no processes of jobs); every
-now and then the controller is killed. Each call is timed, and every few seconds it is looked how
-much memory, how many files and how much disk the controller has. In the end every job must have
-ended.
+Two hundred people submit jobs, arrays and gangs, cancel, list, ask why, and read what jobs print;
+others follow it to its end. Fifty agents run the work (simulated in one process: real connections,
+leases and reports, no processes of jobs); every now and then the controller is killed. Each call is
+timed, and every few seconds it is looked how much memory, how many files and how much disk the
+controller has. In the end every job must have ended. With ``--slurm`` a real Slurm (slurmctld with
+slurmdbd, over slurmrestd) is asked as often to submit, list and cancel; with ``--plain`` Rota is
+asked nothing else, either, without followers and kills.
 """
 
 from __future__ import annotations
@@ -26,15 +28,19 @@ from bench import machine
 from bench.chart import Series, log_chart
 from bench.herd import Herd
 from bench.rota import Rota
+from bench.soak_slurm import soak_slurm
 from rota.client.errors import ClientError, Refused
 from rota.client.http import Client, new_key
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-USERS, CALLERS, AGENTS, CPUS = 200, 8, 50, 16
+USERS, CALLERS, FOLLOWERS, AGENTS, CPUS = 200, 8, 20, 50, 16
 #: Calls of all people together in a second; the rest of it they think.
 CALLS_PER_S = 40.0
+#: What a Slurm is asked, too, and how often.
+PLAIN = ("submit", "cancel", "list mine")
+PLAIN_PER_S = CALLS_PER_S * (40 + 10 + 18) / 100
 LOOK_S = 5.0
 #: So often the controller is killed, as a part of the whole.
 KILLS = 5
@@ -55,6 +61,8 @@ class Lab:
     away: threading.Event = field(default_factory=threading.Event)
     missed: int = 0
     lock: threading.Lock = field(default_factory=threading.Lock)
+    #: Logs that were followed to their end, and their bytes.
+    followed: Counter[str] = field(default_factory=Counter)
     took_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     failed: Counter[str] = field(default_factory=Counter)
     #: By user: the ids that were acknowledged.
@@ -68,8 +76,10 @@ class Lab:
 class Person:
     """One caller thread, which speaks for some of the people in turn."""
 
-    def __init__(self, lab: Lab, users: list[int], seed: int) -> None:
+    def __init__(self, lab: Lab, users: list[int], seed: int, *, plain: bool) -> None:
+        """``plain``: nothing that a Slurm is not asked, too."""
         self._lab = lab
+        self._pause_s = CALLERS / (PLAIN_PER_S if plain else CALLS_PER_S)
         self._chance = random.Random(seed)
         self._clients = {user: Client([lab.url], lab.tokens[user]) for user in users}
         self._verbs: list[tuple[int, str, Callable[[int, Client], object]]] = [
@@ -81,8 +91,11 @@ class Person:
             (5, "list all that waits", self._everything),
             (10, "why", self._why),
             (7, "show", self._show),
+            (5, "read a log", self._log),
             (3, "status", self._status),
         ]
+        if plain:
+            self._verbs = [verb for verb in self._verbs if verb[1] in PLAIN]
 
     def run(self) -> None:
         weights = [weight for weight, _, _ in self._verbs]
@@ -103,7 +116,7 @@ class Person:
                 else:
                     self._lab.failed[f"{verb}: {type(error).__name__}"] += 1
             self._lab.note(verb, time.perf_counter() - began_s)
-            pause_s = self._chance.expovariate(CALLS_PER_S / CALLERS)
+            pause_s = self._chance.expovariate(1 / self._pause_s)
             self._lab.over.wait(max(0.0, pause_s - (time.perf_counter() - began_s)))
         for client in self._clients.values():
             client.close()
@@ -111,7 +124,7 @@ class Person:
     def _body(self, **more: object) -> dict[str, object]:
         lasts_s = self._chance.choice((0, 0, 1, 2, 5, 10))
         wide = self._chance.choice((1, 1, 1, 2, 4))
-        body = {"command": f"sleep {lasts_s}", "workdir": "/tmp", "resources": {"cpus": wide}}
+        body = {"command": ["sleep", str(lasts_s)], "workdir": "/tmp", "resources": {"cpus": wide}}
         return {**body, "name": f"job-{self._chance.randrange(50)}", "time_limit_s": 60, **more}
 
     def _keep(self, user: int, answer: dict[str, Any]) -> None:
@@ -149,8 +162,47 @@ class Person:
         if job := self._one(user):
             client.get(f"/jobs/{job}")
 
+    def _log(self, user: int, client: Client) -> None:
+        if job := self._one(user):
+            b"".join(client.stream(f"/jobs/{job}/logs", stream="stdout"))
+
     def _status(self, user: int, client: Client) -> None:
         client.get("/queue")
+
+
+class Follower:
+    """Follows one log after the other, each to its end."""
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        self._lab, self._chance = lab, random.Random(seed)
+        self.client: Client | None = None
+
+    def run(self) -> None:
+        while not self._lab.over.wait(0.2):
+            with self._lab.lock:
+                known = [(user, jobs[-1]) for user, jobs in self._lab.jobs.items() if jobs]
+            if known:
+                self._follow(*self._chance.choice(known))
+
+    def _follow(self, user: int, job: int) -> None:
+        self.client = client = Client([self._lab.url], self._lab.tokens[user])
+        seen = 0
+        try:
+            for part in client.stream(f"/jobs/{job}/logs", stream="stdout", follow=1):
+                seen += len(part)
+        except Refused as error:
+            # An array has none.
+            if error.status >= 500 and not self._lab.away.is_set():
+                self._lab.failed[f"follow: {error.status}"] += 1
+            return
+        except ClientError:
+            # The controller was killed under it, or all is over.
+            self._lab.followed["cut off"] += 1
+            return
+        finally:
+            client.close()
+        self._lab.followed["logs"] += 1
+        self._lab.followed["bytes"] += seen
 
 
 class Look:
@@ -188,20 +240,23 @@ def people(rota: Rota) -> list[str]:
     return made
 
 
-def soak(rota: Rota, minutes: float) -> dict[str, Any]:
+def soak(rota: Rota, minutes: float, *, plain: bool) -> dict[str, Any]:
     url = rota.wire.get("/status")["controller"]["url"]
     lab = Lab(url, people(rota))
     shares = [list(range(USERS))[number::CALLERS] for number in range(CALLERS)]
-    callers = [Person(lab, share, seed) for seed, share in enumerate(shares)]
+    callers = [Person(lab, share, seed, plain=plain) for seed, share in enumerate(shares)]
+    followers = [Follower(lab, seed) for seed in range(0 if plain else FOLLOWERS)]
     threads = [threading.Thread(target=caller.run) for caller in callers]
+    threads += [threading.Thread(target=follower.run) for follower in followers]
     look, began_s = Look(rota), time.monotonic()
     back_s: list[float] = []
     with Herd(rota, AGENTS, CPUS):
         for thread in threads:
             thread.start()
+        kills = 0 if plain else KILLS
         next_kill_s = 60.0 * minutes / (KILLS + 1)
         while (now_s := time.monotonic() - began_s) < 60.0 * minutes:
-            if now_s > next_kill_s * (len(back_s) + 1) and len(back_s) < KILLS:
+            if now_s > next_kill_s * (len(back_s) + 1) and len(back_s) < kills:
                 lab.away.set()
                 back_s.append(rota.kill_controller())
                 time.sleep(1.0)  # Calls that were under way then have failed by now.
@@ -209,6 +264,9 @@ def soak(rota: Rota, minutes: float) -> dict[str, Any]:
             look.take()
             time.sleep(LOOK_S)
         lab.over.set()
+        for follower in followers:
+            if follower.client is not None:
+                follower.client.hang_up()
         for thread in threads:
             thread.join()
         left = drain(rota)
@@ -221,6 +279,7 @@ def soak(rota: Rota, minutes: float) -> dict[str, Any]:
         "failed calls": dict(lab.failed),
         "calls while it was away": lab.missed,
         "back after a kill, s": back_s,
+        "followed": dict(lab.followed),
         "verbs": {verb: percentiles(took) for verb, took in lab.took_s.items()},
         "looks": look.seen,
     }
@@ -251,17 +310,25 @@ def growth(looks: list[dict[str, float]]) -> float:
     return sorted(second)[len(second) // 2] / sorted(first)[len(first) // 2]
 
 
-def report(found: dict[str, Any]) -> str:
+def table(verbs: dict[str, dict[str, float]]) -> str:
     lines = [f"{'verb':<22}{'calls':>8}{'p50 ms':>10}{'p95 ms':>10}{'p99 ms':>10}{'max ms':>10}"]
-    for verb, spread in sorted(found["verbs"].items()):
+    for verb, spread in sorted(verbs.items()):
         cells = "".join(f"{spread[name]:>10.1f}" for name in ("p50", "p95", "p99", "max"))
         lines.append(f"{verb:<22}{spread['count']:>8.0f}{cells}")
+    return "\n".join(lines)
+
+
+def report(found: dict[str, Any]) -> str:
     last = found["looks"][-1]
-    lines += [
+    lines = [
+        table(found["verbs"]),
         f"acknowledged {found['acknowledged']}, not ended {found['not ended']}, "
         f"failed calls {found['failed calls'] or 'none'}",
         f"back after kill -9: {', '.join(f'{s:.2f} s' for s in found['back after a kill, s'])}; "
         f"{found['calls while it was away']} calls failed meanwhile",
+        f"followed {found['followed'].get('logs', 0)} logs to their end "
+        f"({found['followed'].get('bytes', 0)} bytes), "
+        f"{found['followed'].get('cut off', 0)} were cut off by a kill or the end",
         f"at the end: {last['memory_mib']:.0f} MiB, {last['files']:.0f} files, "
         f"{last['disk_mib']:.0f} MiB on disk; memory grew {growth(found['looks']):.2f} times",
     ]
@@ -280,15 +347,27 @@ def chart(found: dict[str, Any]) -> str:
     )
 
 
+def beside(minutes: float) -> int:
+    """The same for Slurm, as far as it goes."""
+    found = soak_slurm(minutes, CALLERS, PLAIN_PER_S)
+    print(table({verb: percentiles(took) for verb, took in found["took_s"].items()}))
+    print(f"failed calls {found['failed'] or 'none'}")
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="script/soak", description=__doc__)
     parser.add_argument("--minutes", type=float, default=20.0)
     parser.add_argument("--json", metavar="FILE", default="soak-results.json")
     parser.add_argument("--chart", metavar="FILE", help="an SVG of memory and disk over time")
+    parser.add_argument("--slurm", action="store_true", help="ask a real Slurm instead")
+    parser.add_argument("--plain", action="store_true", help="only what --slurm asks, no kills")
     options = parser.parse_args()
+    if options.slurm:
+        return beside(options.minutes)
     folder = Path(tempfile.gettempdir())
     with Rota(folder, "soak", with_agent=False) as rota:
-        found = soak(rota, options.minutes)
+        found = soak(rota, options.minutes, plain=options.plain)
     found["machine"] = machine.description(folder)
     print(report(found))
     Path(options.json).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
