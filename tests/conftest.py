@@ -30,6 +30,9 @@ settings.load_profile("steady")
 # A shell lets what it starts in the background ignore Ctrl-C, and all that this starts in turn.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGQUIT, signal.SIG_DFL)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    # `nohup` does so with hang-ups. The tests go on then; what they start has the default.
+    signal.signal(signal.SIGHUP, lambda *_: None)
 
 # The Rotas of tests leave the socket of this machine's own Rota alone.
 os.environ["ROTA_SERVER_SOCKET"] = "none"

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from rota.controller.commands.commands import Idle, NoteGpus
+from rota.controller.commands.commands import Idle, NoteGpus, RemoveReservation
 from rota.core.facts.gpu_use import Overuse
 from rota.core.facts.notices import ENDS, EVENTS
 from rota.notify import receiver as receiver_module
@@ -46,6 +46,13 @@ def live_through_everything(scene: Scene) -> None:
     scene.submit("lost")
     uid = scene.job("lost").tasks[0].attempts[-1].uid
     scene.report(Seen(uid, Sighting.MISSING), node="box")
+    scene.submit("holder", cpus=4, time_limit_s=60)
+    by_s = scene.now_s + 600
+    scene.submit("owed", cpus=4, time_limit_s=60, deadline_s=by_s, promise=True)
+    (kept,) = scene.cluster.reservations
+    scene.ask(RemoveReservation(actor=ADMIN, reservation=kept))
+    scene.finish("holder")
+    scene.finish("owed")
     scene.set_policy("preemptive", preempt_min_runtime_s=0)
     scene.submit("meek", cpus=4, priority=10, preemptible=True)
     scene.submit("urgent", cpus=4, priority=70)

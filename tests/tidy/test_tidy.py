@@ -52,6 +52,16 @@ STRUCK = re.compile(r"\(struck: [^()]{10,}\)$")
 MISTAKES = re.compile(r"each worth a test: (?P<mistakes>.+?)(?: \(tests/[^()]+\))?$")
 MISTAKE_ROW = re.compile(r"^\| (?P<id>[A-Z]\d{2}) \| (?P<mistake>.+?) \| (?P<tests>.+) \|$")
 PROOFS = re.compile(r"\((?P<proofs>tests/[^()]+)\)$")
+#: What a reader of the contracts meets: a class name has one meaning in all of these together.
+CONTRACTS = ("api", "client", "controller", "core", "rpc", "slurm", "slurmrest", "web")
+#: The client's word for what the core knows; names that the OpenAPI document holds; small parts of
+#: one module each; and the base of bodies, which ruff takes for one only beside them.
+SHARED_NAMES = frozenset({
+    "Job", "Node", "Outcome", "Task",
+    "Changed", "Ends", "Figures", "Forecast",
+    "Member", "Question", "Standing", "Watch",
+    "Strict",
+})  # fmt: skip
 #: Anywhere in a text: a test that holds what is said.
 REFERENCE = re.compile(r"tests/[\w/]+\.py(?:::\w+)+")
 
@@ -172,6 +182,20 @@ def test_every_name_says_what_the_thing_is():
                 found.append(f"{place(path, node.lineno)}: {node.name}")
 
     assert not found, "these names use a word that names no role:\n" + "\n".join(found)
+
+
+def test_a_class_name_has_one_meaning_where_contracts_are_read():
+    homes: dict[str, list[str]] = {}
+    for part in CONTRACTS:
+        for path in python_files(PACKAGE / part):
+            for node in ast.walk(parsed(path)):
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    homes.setdefault(node.name, []).append(place(path, node.lineno))
+
+    shared = {name: found for name, found in homes.items() if len(found) > 1}
+
+    assert {name: shared[name] for name in shared.keys() - SHARED_NAMES} == {}
+    assert shared.keys() >= SHARED_NAMES, "a name that is not shared any more"
 
 
 def test_every_module_opens_with_what_it_is_for():

@@ -6,6 +6,7 @@ import pytest
 
 from rota.controller.commands.commands import Cancel
 from rota.controller.follower import Follower
+from rota.controller.recover import read_state
 from rota.core.changes.compare import differences
 from rota.core.facts.errors import Unavailable
 from rota.testing.scene import ALICE
@@ -25,6 +26,25 @@ def test_it_has_the_state_of_the_leader_after_every_step_of_a_long_story():
         return count
 
     assert asyncio.run(follow()) > 50
+
+
+def test_the_next_leader_goes_on_from_the_ends_that_it_knows():
+    async def follow() -> None:
+        scene = stage()
+        follower = Follower(scene.store, scene.store)
+        for step in steps(scene):
+            step()
+        await follower.catch_up()
+        ended = follower.cluster.ids.ended
+        follower.let_go()
+
+        warm, cold = read_state(scene.store, ended), read_state(scene.store)
+
+        assert sum(ended.counts.values()) > 10
+        assert differences(warm.cluster, cold.cluster) == []
+        assert warm.next_seq == cold.next_seq
+
+    asyncio.run(follow())
 
 
 def test_it_takes_nothing_in():

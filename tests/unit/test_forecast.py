@@ -97,3 +97,29 @@ def test_an_unknown_source_of_estimates_is_refused_with_those_that_exist():
 @pytest.mark.parametrize(("seconds", "step"), [(0.0, 1), (1.0, 1), (100.0, 109), (3600.0, 3900)])
 def test_estimates_are_rounded_up_to_steps_of_a_quarter(seconds, step):
     assert seconds <= rounded_s(seconds) <= max(step, 1.26 * seconds + 1)
+
+
+def test_what_a_user_says_beside_the_limit_wins_over_what_was_learned():
+    scene = with_history(backfill_estimates="predicted")
+
+    said = scene.submit("short", cpus=1, time_limit_s=3600, estimate_s=3000)
+    silent = scene.submit("short", cpus=1, time_limit_s=3600)
+
+    specs = [scene.cluster.jobs[job].spec for job in (said, silent)]
+    assert [spec.predicted_s > 0 for spec in specs] == [False, True]
+
+
+@pytest.mark.parametrize(("runs", "state"), [(0, "queued"), (12, "running")])
+def test_learned_run_times_stand_in_for_what_is_assumed_of_jobs_that_name_nothing(runs, state):
+    scene = Scene(cpus=4)
+    for _ in range(runs):
+        job = scene.submit("short", cpus=1)
+        scene.pass_time(60)
+        scene.finish(job)
+
+    scene.submit("runs", cpus=3, time_limit_s=600)
+    scene.submit("waits", cpus=4, time_limit_s=600)
+    scene.submit("short", cpus=1)
+
+    # An hour is assumed; a minute is known.
+    assert scene.states("waits", "short") == ["queued", state]

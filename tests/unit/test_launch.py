@@ -41,6 +41,14 @@ def test_a_job_finds_out_who_it_is_and_what_it_got():
     }
     assert {name: found.get(name) for name in expected} == expected
     assert "ROTA_ARRAY_ID" not in found
+    assert "ROTA_TIME_LIMIT_S" not in found
+
+
+def test_a_job_knows_how_long_it_may_run() -> None:
+    scene = Scene()
+    scene.submit("train", time_limit_s=5400)
+
+    assert variables(scene, "train")["ROTA_TIME_LIMIT_S"] == "5400"
 
 
 def test_an_element_finds_its_array_and_index():

@@ -169,3 +169,29 @@ def test_two_runs_are_enough_for_an_estimate_and_nine_for_a_bound():
     assert [one.likely_s for one in made[:3]] == [1000.0, 1000.0, 100.0]
     assert [one.learned_s for one in made[7:9]] == [1000.0, 1000.0]
     assert made[9].learned_s < 1000.0
+
+
+class TestMiddle:
+    """How long a job that runs will have run in all, as answers count with it."""
+
+    def test_of_an_unknown_job_is_its_limit_or_what_is_assumed_or_twice_what_it_ran(self):
+        predictor, kinds = Predictor(assumed_s=900.0), kinds_of("ann", "train", 4, 0.0)
+
+        assert predictor.middle_s(kinds, 7200.0) == 7200.0
+        assert predictor.middle_s(kinds, 0.0) == 900.0
+        assert predictor.middle_s(kinds, 0.0, ran_s=700.0) == 1400.0
+
+    def test_is_that_of_the_runs_that_lasted_as_long_already(self):
+        predictor = Predictor()
+        played(predictor, [100.0, 200.0, 300.0, 400.0, 500.0])
+        kinds = kinds_of("ann", "train", 4, 0.0)
+
+        middles = [predictor.middle_s(kinds, 0.0, ran_s) for ran_s in (0.0, 250.0, 450.0, 600.0)]
+
+        assert middles == [300.0, 400.0, 500.0, 1200.0]
+
+    def test_is_never_beyond_the_limit(self):
+        predictor = Predictor()
+        played(predictor, [100.0] * 5, limit_s=150.0)
+
+        assert predictor.middle_s(kinds_of("ann", "train", 4, 150.0), 150.0, ran_s=120.0) == 150.0

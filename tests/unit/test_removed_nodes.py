@@ -9,7 +9,7 @@ from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict
 from rota.core.facts.node import NodeSpec
 from rota.core.facts.tenant import Access, Actor
-from rota.rpc.messages import PROTOCOL, Hello, Refused
+from rota.rpc.messages import PROTOCOL, Hello, SessionRefused
 from rota.testing.scene import Scene
 
 OPERATOR = Actor("olga", Access.OPERATOR)
@@ -63,7 +63,7 @@ def test_a_removed_node_is_not_taken_in_while_its_work_may_be_alive():
 
     tick = scene.connect(here)
 
-    (refusal,) = [m for _, m in tick.to_agents if isinstance(m, Refused)]
+    (refusal,) = [m for _, m in tick.to_agents if isinstance(m, SessionRefused)]
     assert refusal.reason == f"node {here} was removed, and 1 of its jobs may be alive"
 
 

@@ -12,8 +12,8 @@ from rota.rpc.messages import (
     Desired,
     Hello,
     Observed,
-    Refused,
     Seen,
+    SessionRefused,
     Sighting,
     Welcome,
 )
@@ -115,7 +115,7 @@ def test_an_agent_of_another_protocol_is_refused_with_a_reason():
     tick = scene.dial("box", Hello(PROTOCOL + 1, SPEC, "i1", "b1", "9"))
 
     refusal = tick.to_agents[0][1]
-    assert isinstance(refusal, Refused)
+    assert isinstance(refusal, SessionRefused)
     assert f"speaks protocol {PROTOCOL}" in refusal.reason
     assert tick.hang_up == [scene.link_of["box"]]
     assert scene.cluster.nodes == {}
