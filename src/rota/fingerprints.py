@@ -1,6 +1,6 @@
 """Certificates that nobody signed: known by their fingerprint, which travels in the token.
 
-A token reads ``SECRET`` or ``SECRET.FINGERPRINT``. Whoever has the second form speaks to the one
+A token reads ``SECRET`` or ``SECRET.FINGERPRINT``. A holder of the second form speaks to the one
 server that shows this very certificate, and says nothing to any other, the secret least of all.
 """
 

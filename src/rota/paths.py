@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SOCKET_NAME = "rota.sock"
 CONFIG_NAME = "rota.toml"
+#: Where logs lie some time after their attempts ended, in a folder for each day.
+ENDED_LOGS = "ended"
 #: Where a Rota of root listens for every user of its machine.
 SYSTEM_SOCKET = Path("/run/rota") / SOCKET_NAME
 #: State and settings of a Rota that ``rota service install`` has set up for the whole machine.
@@ -42,6 +44,19 @@ def config_files(environment: Mapping[str, str]) -> list[Path]:
     if folder == SYSTEM_STATE_DIR:
         return [SYSTEM_CONFIG, folder / CONFIG_NAME]
     return [folder / CONFIG_NAME, personal_folder(environment) / CONFIG_NAME]
+
+
+def log_file(logs: Path, name: str) -> Path:
+    """Where the agent has a log: among those of living attempts, or in the folder of a day."""
+    path = logs / name
+    if os.path.lexists(path):
+        return path
+    try:
+        days = sorted(os.listdir(logs / ENDED_LOGS), reverse=True)
+    except FileNotFoundError:
+        return path
+    found = (logs / ENDED_LOGS / day / name for day in days)
+    return next(filter(os.path.lexists, found), path)
 
 
 def personal_folder(environment: Mapping[str, str]) -> Path:

@@ -6,7 +6,7 @@ Each room knows only those below it.
     loop, inbox, alarm               the ticks and the commits; what waits for them; their time
     watch, recover, clock            who is told; state from the disk; time that does not jump
     names                            of jobs, sessions and starts, by chance
-    meters, traces                   what is counted and timed as it happens; spans for others
+    meters, tallies, traces          what is counted and timed as it happens; spans for others
     blobs, parents                   what launches and submits need of the disk, at hand
     audit                            who did what to which object
     follower                         a host that follows another one, only to be read

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from functools import cache
 from typing import TYPE_CHECKING
 
 from rota.controller.commands import commands as cmd
@@ -136,7 +137,12 @@ def action_of(command: cmd.Command) -> str:
     """``cancel``, ``set-queue``; of a visit its way, such as ``attach``."""
     if isinstance(command, cmd.EnterJob):
         return command.way.partition(" ")[0]
-    return _WORDS.sub("-", type(command).__name__).lower()
+    return _action_of(type(command))
+
+
+@cache
+def _action_of(kind: type[cmd.Command]) -> str:
+    return _WORDS.sub("-", kind.__name__).lower()
 
 
 def subject_of(command: cmd.Command) -> str:

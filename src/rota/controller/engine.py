@@ -40,8 +40,8 @@ from rota.rpc.messages import (
     Farewell,
     Hello,
     Observed,
-    Refused,
     Resized,
+    SessionRefused,
     Welcome,
 )
 from rota.scheduling.guarded import Guard, no_guard
@@ -132,6 +132,7 @@ class Controller:
         self._steady = steady
         self.next_seq = next_seq
         self.sessions = Sessions() if sessions is None else sessions
+        self.sessions.silent_s = self.liveness.silent_s
         #: What it has learned about run times; a host may tell it of earlier jobs.
         self.forecast = Forecast()
         self._restarted, self._moved_s, self._origin = True, moved_s, origin
@@ -258,7 +259,8 @@ class Controller:
 
     def _perform(self, scribe: Scribe, command: cmd.Command) -> object:
         if isinstance(command, cmd.Submit):
-            return submit(scribe, command, self._new_uid, self._read_array, self.forecast)
+            known = (self._new_uid, self._read_array, self.forecast, self.scheduler)
+            return submit(scribe, command, *known)
         if isinstance(command, cmd.Select):
             return change_selected(scribe, command)
         if isinstance(command, cmd.Update):
@@ -312,7 +314,9 @@ class Controller:
         node, session = self.cluster.nodes.get(name), self.sessions.by_node.get(name)
         if session is None or (node is not None and not node.leaving):
             return
-        tick.to_agents.append((session.link, Refused(f"node {name} was removed by an operator")))
+        tick.to_agents.append(
+            (session.link, SessionRefused(f"node {name} was removed by an operator"))
+        )
         tick.hang_up.append(session.link)
         if node is not None:
             self._hung_up(scribe, session.link, node.note)
@@ -325,7 +329,7 @@ class Controller:
             replaced = self.sessions.by_node.get(hello.node.name)
             admit(scribe, hello, item.shown, replaced, self.liveness)
         except Rejected as error:
-            tick.to_agents.append((link, Refused(error.detail)))
+            tick.to_agents.append((link, SessionRefused(error.detail)))
             tick.hang_up.append(link)
             return
         if replaced is not None:

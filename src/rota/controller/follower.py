@@ -71,6 +71,10 @@ class Follower(Host):
         while self.cluster.agenda.pop_due(self.clock.now_s()) is not None:
             pass
 
+    def let_go(self) -> None:
+        """Of its state, at once: frozen as it is, the collector would not find it."""
+        del self._controller, self.forecast
+
     async def ask(self, command: Command) -> Any:  # noqa: ANN401 - as of the host
         raise Unavailable("this head stands by, and takes nothing in")
 

@@ -1,10 +1,15 @@
-"""What waits for the next tick, and who waits for the answers."""
+"""What waits for the next tick, and who waits for the answers.
+
+A tick costs a commit, whatever it holds. So while callers come one close upon the other, what an
+agent says waits a moment for the next of them. What comes alone waits for nobody.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
 from collections import deque
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rota.controller.commands.commands import Submit
@@ -12,30 +17,50 @@ from rota.controller.engine import Asked
 from rota.core.facts.errors import Busy, RotaError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rota.controller.commands.commands import Command
     from rota.controller.engine import Item
+
+#: Callers within so long of each other are a stream, and an agent waits so long for the next one.
+COMPANY_S = 0.005
 
 
 class Inbox:
     """Messages in the order in which they came. ``wake`` is set whenever there is something."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, clock: Callable[[], float] | None = None) -> None:
+        """``clock``: by default that of the loop in which callers ask."""
         self.size = size
+        self._clock = clock
+        self._loop: asyncio.AbstractEventLoop | None = None
         self.wake = asyncio.Event()
         self._items: deque[Item] = deque()
         self._load = 0
         self._tickets = itertools.count(1)
         self._callers: dict[int, asyncio.Future[Any]] = {}
+        #: When the last caller came, and until when another one is to be expected.
+        self._asked_s, self._company_s = -inf, -inf
+        #: Wakes for what waits for company.
+        self._timer: asyncio.TimerHandle | None = None
 
     def __len__(self) -> int:
         return len(self._items)
 
     def put(self, items: Iterable[Item]) -> None:
-        """Never refused: an agent cannot say it to anybody else."""
         self._items.extend(items)
         self.wake.set()
+
+    def hear(self, item: Item) -> None:
+        """Of an agent. Never refused: it cannot say it to anybody else."""
+        self._items.append(item)
+        if self._loop is None or (wait_s := self._company_s - self._now_s(self._loop)) <= 0:
+            self.wake.set()
+        elif self._timer is None:
+            self._timer = self._loop.call_later(wait_s, self.wake.set)
+
+    def _now_s(self, loop: asyncio.AbstractEventLoop) -> float:
+        return loop.time() if self._clock is None else self._clock()
 
     async def ask(self, command: Command) -> Any:  # noqa: ANN401 - each has its own answer
         """Put a command in and await its answer."""
@@ -46,9 +71,13 @@ class Inbox:
                 "again shortly"
             )
         ticket = next(self._tickets)
-        caller: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        loop = self._loop = asyncio.get_running_loop()
+        caller: asyncio.Future[Any] = loop.create_future()
         self._callers[ticket] = caller
         self._load += weight
+        now_s = self._now_s(loop)
+        self._company_s = now_s + COMPANY_S if now_s - self._asked_s < COMPANY_S else -inf
+        self._asked_s = now_s
         self.put((Asked(ticket, command),))
         answer = await caller
         if isinstance(answer, RotaError):
@@ -64,6 +93,9 @@ class Inbox:
         """Everything that is there, once something is, or once somebody rings."""
         await self.wake.wait()
         self.wake.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
         items = list(self._items)
         self._items.clear()
         self._load = 0

@@ -1,7 +1,6 @@
 """The live host: an inbox, the wall clock, one commit per tick, and who waits for what.
 
-One task owns the state. Everybody else puts a message in the inbox and awaits the answer. A
-message wakes the loop; between messages and timers it sleeps and costs nothing.
+One task owns the state; everybody else puts a message in the inbox and awaits the answer.
 """
 
 from __future__ import annotations
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 
     from rota.controller.commands.commands import Command
     from rota.core.cluster import Cluster
+    from rota.core.derived.ids import Ledger
     from rota.rpc.messages import AgentMessage, BeatSeen
     from rota.scheduling.scheduler import Scheduler
     from rota.store.api import Batch, Store
@@ -70,6 +70,7 @@ class Host:
         vault: Vault | None = None,
         clock: Clock | None = None,
         names: Names | None = None,
+        ended: Ledger | None = None,
     ) -> None:
         self.store = store
         self.clock, self._names = clock or Clock(), names or Names()
@@ -96,7 +97,7 @@ class Host:
         #: Messages of a tick that broke, to be taken one by one.
         self._suspects: deque[Item] = deque()
         self._pause_s, self._rest = 0.0, Rest()
-        state = read_state(store)
+        state = read_state(store, ended)
         self.secrets.load(state.secrets)
         self._origin = (state.next_seq - 1, self._names.number(), measure_s)
         moved_s = self.clock.moved_s(store, state.next_seq)
@@ -156,8 +157,8 @@ class Host:
             open_sealed=self.secrets.vault.open,
         )
         controller.forecast.remember(state.past)
-        #: The number of the next event, as of the last commit.
-        self._next_seq = state.next_seq
+        #: What was learned of run times; the number of the next event, as of the last commit.
+        self.forecast, self._next_seq = controller.forecast, state.next_seq
         return controller
 
     async def ask(self, command: Command) -> Any:  # noqa: ANN401 - each has its own answer
@@ -180,7 +181,7 @@ class Host:
 
     def put(self, link: int, message: AgentMessage | None, shown: str) -> None:
         """What an agent said, or (None) that it is gone."""
-        self._inbox.put((FromLink(link, message, shown),))
+        self._inbox.hear(FromLink(link, message, shown))
 
     async def run(self) -> None:
         """Tick until stopped. Always ticks once at the start, to settle what was due meanwhile."""
@@ -344,8 +345,7 @@ class Host:
     def _stumble(self, items: list[Item], error: Exception, calm: bool) -> None:
         """A tick broke, by a bug of ours. What broke it is found and put aside; the rest goes on.
 
-        The state is read back, and the messages are taken one by one in ticks of their own. If it
-        was none of them, a pass or a timer broke: on a job that it names, or nobody knows on what.
+        The messages are taken one by one; if it was none of them, a pass or a timer broke.
         """
         log.error("a tick broke: %s", error, exc_info=error)
         self._outage = Outage(error)

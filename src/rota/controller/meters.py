@@ -6,24 +6,19 @@ What the state shows at any moment is not kept here; it is read when somebody as
 from __future__ import annotations
 
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry
 
+from rota.controller.tallies import Counted, Counts, Spread, Spreads
 from rota.core.changes import events as ev
 from rota.core.changes import gpu_events
 from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rota.controller.traces import Traces
     from rota.core.facts.job import Job
     from rota.store.api import Batch
-
-# When a series began is of no use to anybody, and doubles their number.
-disable_created_metrics()  # type: ignore[no-untyped-call]
 
 #: From a tenth of a millisecond to ten seconds: what the controller itself does.
 FAST_S = (0.0001, 0.0003, 0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -42,52 +37,44 @@ class Meters:
         #: Who is told of single spans of time; None: nobody is.
         self.traces: Traces | None = None
 
-        def timer(name: str, text: str, *labels: str) -> Histogram:
-            return Histogram(name, text, labels, buckets=FAST_S, registry=registry)
+        def timer(name: str, text: str) -> Spread:
+            return Spreads(registry, name, text, FAST_S).labels()
 
-        def counter(name: str, text: str, *labels: str) -> Counter:
-            return Counter(name, text, labels, registry=registry)
+        def counts(name: str, text: str, label: str) -> Counts:
+            return Counts(registry, name, text, (label,))
+
+        def counter(name: str, text: str) -> Counted:
+            return Counts(registry, name, text).labels()
 
         self.tick = timer("rota_tick_seconds", "Deciding one tick, without its commit.")
         self.passes = timer("rota_pass_seconds", "The scheduling pass of one tick.")
         self.commit = timer("rota_commit_seconds", "Waiting for one commit.")
-        self.http = timer(
-            "rota_http_request_seconds",
-            "From a request to the begin of its answer.",
-            *("method", "route", "status"),
-        )
+        text = "From a request to the begin of its answer."
+        kinds = ("method", "route", "status")
+        self.http = Spreads(registry, "rota_http_request_seconds", text, FAST_S, kinds)
         text = "From the submit to the first start of a job."
-        self.submit_to_start = Histogram(
-            "rota_submit_to_start_seconds", text, ("gpus",), buckets=WAIT_S, registry=registry
-        )
+        gpus = ("gpus",)
+        self.submit_to_start = Spreads(registry, "rota_submit_to_start_seconds", text, WAIT_S, gpus)
         text = "From when nothing but room was missing to the start of a try."
-        self.wait = Histogram(
-            "rota_wait_seconds", text, ("gpus",), buckets=WAIT_S, registry=registry
-        )
+        self.wait = Spreads(registry, "rota_wait_seconds", text, WAIT_S, gpus)
         self.submitted = counter("rota_jobs_submitted", "Jobs and arrays that were taken in.")
-        self.ended = counter("rota_jobs_ended", "Jobs that ended, by state.", "state")
-        self.tries = counter("rota_attempts_ended", "Tries that ended, by cause.", "cause")
+        self.ended = counts("rota_jobs_ended", "Jobs that ended, by state.", "state")
+        self.tries = counts("rota_attempts_ended", "Tries that ended, by cause.", "cause")
         text = "What passes decided: start (of a task), evict (of a job)."
-        self.decisions = counter("rota_decisions", text, "kind")
+        self.decisions = counts("rota_decisions", text, "kind")
         text = "Jobs that started while another one waited with a promise of room."
         self.backfills = counter("rota_backfills", text)
+        self.promises = counts("rota_promises", "Promises of deadlines: kept, broken.", "outcome")
         self.preemptions = counter("rota_preemptions", "Jobs that gave way and wait again.")
         text = "Seconds times CPUs or GPUs of tries that gave way, since their last checkpoint."
-        self.lost = counter("rota_lost_work_seconds", text, "resource")
+        self.lost = counts("rota_lost_work_seconds", text, "resource")
         text = "What owners were told about their GPUs: overuse, idle."
-        self.warnings = counter("rota_gpu_warnings", text, "kind")
-        self.failures = counter("rota_gpu_failures", "Failures that GPUs reported.", "node")
+        self.warnings = counts("rota_gpu_warnings", text, "kind")
+        self.failures = counts("rota_gpu_failures", "Failures that GPUs reported.", "node")
 
-    @contextmanager
-    def timed(self, histogram: Histogram, name: str) -> Iterator[None]:
+    def timed(self, spread: Spread, name: str) -> Timed:
         """What is done within is timed, and told as a span of this name."""
-        began_s = time.perf_counter()
-        try:
-            yield
-        finally:
-            taken_s = time.perf_counter() - began_s
-            histogram.observe(taken_s)
-            self.span(name, taken_s)
+        return Timed(self, spread, name)
 
     def span(self, name: str, taken_s: float, **facts: str | int) -> None:
         """Something that took so long and is over now."""
@@ -103,12 +90,12 @@ class Meters:
     @property
     def ticks(self) -> int:
         """How many there were."""
-        return int(_sample(self.tick, "_count"))
+        return self.tick.count
 
     @property
     def commit_s(self) -> float:
         """How long commits took together."""
-        return _sample(self.commit, "_sum")
+        return self.commit.sum
 
     def read(self, batch: Batch) -> None:
         """What was committed: events, and the jobs that they are about."""
@@ -128,6 +115,9 @@ class Meters:
                     self.preemptions.inc()
                 case ev.JobSettled():
                     self.ended.labels(str(event.outcome.state)).inc()
+                    ended = jobs.get(event.job)
+                    if ended is not None and ended.promise == "kept":
+                        self.promises.labels("kept").inc()
                 case _:
                     self._read_rare(event)
 
@@ -135,6 +125,8 @@ class Meters:
         match event:
             case ev.StopPlanned(then="preempt" | "evict"):
                 self.decisions.labels("evict").inc()
+            case ev.PromiseBroken():
+                self.promises.labels("broken").inc()
             case gpu_events.GpuOverused():
                 self.warnings.labels("overuse").inc()
             case gpu_events.GpuIdle():
@@ -169,6 +161,18 @@ class Meters:
             self.lost.labels("gpu").inc(lost_s * len(attempt.allocation.devices))
 
 
-def _sample(histogram: Histogram, ending: str) -> float:
-    (family,) = histogram.collect()
-    return next(sample.value for sample in family.samples if sample.name.endswith(ending))
+class Timed:
+    """Around something that takes time."""
+
+    __slots__ = ("_began_s", "_meters", "_name", "_spread")
+
+    def __init__(self, meters: Meters, spread: Spread, name: str) -> None:
+        self._meters, self._spread, self._name = meters, spread, name
+
+    def __enter__(self) -> None:
+        self._began_s = time.perf_counter()
+
+    def __exit__(self, *error: object) -> None:
+        taken_s = time.perf_counter() - self._began_s
+        self._spread.observe(taken_s)
+        self._meters.span(self._name, taken_s)

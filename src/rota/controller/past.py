@@ -64,6 +64,7 @@ class Figures(msgspec.Struct):
     mean_bounded_slowdown: float
     utilization: float
     preemptions: int = 0
+    max_wait_s: float = 0.0
 
 
 class Gain(msgspec.Struct):
@@ -93,6 +94,10 @@ class Comparison(msgspec.Struct):
     projects: list[Gain]
     #: What could not be played as it was, in sentences.
     notes: list[str]
+    #: Who gains, who pays and by how much, in a sentence.
+    verdict: str = ""
+    #: The longest mean wait that is to be expected then, by project; "": of all jobs together.
+    most_s: dict[str, float] = {}
 
 
 def site_of(cluster: Cluster) -> Site:

@@ -14,8 +14,9 @@ from rota.core.changes.apply_site import (
 )
 from rota.core.changes.holding import let_in_all
 from rota.core.cluster import Cluster
-from rota.core.facts.policy import DEFAULT, Estimates
+from rota.core.facts.policy import DEFAULT
 from rota.store.api import JobFilter
+from rota.store.heap import no_collection
 
 if TYPE_CHECKING:
     from rota.core.derived.ids import Ledger
@@ -36,12 +37,10 @@ class State(NamedTuple):
 
 def read_state(store: Store, ended: Ledger | None = None) -> State:
     """What is on disk. From any thread. ``ended`` as for ``recover``."""
-    snapshot = store.load(ended=ended is None)
-    cluster, past = recover(snapshot, ended), []
-    if cluster.policy.backfill.estimates is Estimates.PREDICTED:
-        wanted = JobFilter(states=TELLING)
-        past = store.list_jobs(wanted, limit=REMEMBERED, newest_first=True)
-    return State(cluster, snapshot.next_seq, past, snapshot.secrets)
+    with no_collection():
+        snapshot = store.load(ended=ended is None)
+        past = store.list_jobs(JobFilter(states=TELLING), limit=REMEMBERED, newest_first=True)
+        return State(recover(snapshot, ended), snapshot.next_seq, past, snapshot.secrets)
 
 
 def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:

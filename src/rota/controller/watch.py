@@ -1,5 +1,5 @@
-"""Who waits for news: subscribers to the event stream, callers who wait for jobs to end, and
-whoever has to leave when the token goes that they came in with."""
+"""Who waits for news: subscribers to the event stream, callers that wait for jobs to end, and
+callers that have to leave when the token goes that they came in with."""
 
 from __future__ import annotations
 

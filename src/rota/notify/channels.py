@@ -28,7 +28,7 @@ RETRY_AFTER_MAX_S = 300.0
 LATER = frozenset({408, 409, 423, 425, 429})
 
 
-class Refused(Exception):
+class Unwanted(Exception):
     """The receiver is well and does not want this message: another try would change nothing."""
 
 
@@ -88,7 +88,7 @@ class HttpChannel:
             return
         if status >= 500 or status in LATER:
             raise NotNow(f"it answered {status}", after_s)
-        raise Refused(f"it answered {status}")
+        raise Unwanted(f"it answered {status}")
 
     async def _post(self, notice: Notice, body: bytes) -> tuple[int, float]:
         parts = urlsplit(self._url)
@@ -134,7 +134,7 @@ async def _public_address(host: str, port: int) -> str:
     addresses = [str(entry[4][0]) for entry in found]
     for address in addresses:
         if not is_public(address):
-            raise Refused(f"{host} is at {address}, which is not public (see notify.hosts)")
+            raise Unwanted(f"{host} is at {address}, which is not public (see notify.hosts)")
     return addresses[0]
 
 

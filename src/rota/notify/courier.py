@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.changes import events as ev
-from rota.notify.channels import NotNow, Refused
+from rota.notify.channels import NotNow, Unwanted
 from rota.notify.node_notices import is_of_node
 from rota.notify.notice import TELLING, subject
 from rota.notify.receiver import WAITING_MAX, Receiver
@@ -272,7 +272,7 @@ class Courier:
             try:
                 async with self._slots:
                     await delivery.channel.send(notice, patience.timeout_s)
-            except Refused as error:
+            except Unwanted as error:
                 self._give_up(receiver, delivery, tries, str(error))
                 return
             except Exception as error:

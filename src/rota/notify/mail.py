@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.notify.channels import NotNow, Refused
+from rota.notify.channels import NotNow, Unwanted
 
 if TYPE_CHECKING:
     import smtplib
@@ -38,7 +38,7 @@ class Mail:
         except smtplib.SMTPRecipientsRefused as error:
             code, words = next(iter(error.recipients.values()), (0, b""))
             text = f"{code} {words.decode(errors='replace')}"
-            raise (Refused(text) if code >= 500 else NotNow(text)) from None
+            raise (Unwanted(text) if code >= 500 else NotNow(text)) from None
 
     def _connect(self, timeout_s: float) -> smtplib.SMTP:
         import smtplib

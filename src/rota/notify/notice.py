@@ -156,6 +156,7 @@ TELLING: dict[type, Callable[[Any], list[Told]]] = {
     gpu.GpuOverused: _overused,
     gpu.GpuIdle: _idle,
     ev.DeadlineMissed: lambda _: [("deadline_missed", {})],
+    ev.PromiseBroken: lambda event: [("promise_broken", {"detail": event.note})],
 }
 
 
@@ -185,6 +186,7 @@ _WORDS = {
     "gpu_overuse": "holds more GPU memory than it asked for",
     "gpu_idle": "has GPUs that do nothing",
     "deadline_missed": "is not done, and its deadline has passed",
+    "promise_broken": "cannot be done by its deadline, though that was promised",
     "timeout": "stopped at its time limit",
     "node_failed": "lost its node",
     "unschedulable": "given up without a start",

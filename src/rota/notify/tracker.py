@@ -13,7 +13,7 @@ from urllib.parse import quote
 from urllib.request import Request, urlopen
 
 from rota.core.facts.notices import check_url
-from rota.notify.channels import LATER, NotNow, Refused
+from rota.notify.channels import LATER, NotNow, Unwanted
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,4 +72,4 @@ class Tracker:
         except HTTPError as error:
             error.close()
             text = f"run {run}: it answered {error.code}"
-            raise (NotNow if error.code >= 500 or error.code in LATER else Refused)(text) from None
+            raise (NotNow if error.code >= 500 or error.code in LATER else Unwanted)(text) from None

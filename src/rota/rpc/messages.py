@@ -279,13 +279,13 @@ class Welcome(ToAgent, frozen=True, tag="welcome"):
 
 
 class BeatSeen(ToAgent, frozen=True, tag="beat-seen"):
-    """The answer to ``Beat``: whoever sent it is trusted for another lease from then on."""
+    """The answer to ``Beat``: the agent that sent it is trusted for another lease."""
 
     session: int
     number: int
 
 
-class Refused(ToAgent, frozen=True, tag="refused"):
+class SessionRefused(ToAgent, frozen=True, tag="refused"):
     """The session cannot be: wrong protocol, a name in use. Dialling again will not help soon."""
 
     reason: str
@@ -367,7 +367,7 @@ AgentMessage = (
 )
 ControllerMessage = (
     Welcome
-    | Refused
+    | SessionRefused
     | BeatSeen
     | Desired
     | ReadLog

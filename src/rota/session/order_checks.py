@@ -1,7 +1,7 @@
 """Whether a controller of ours could have said this: asked before a message is acted upon.
 
 What it says decides over processes and files of this machine, and a number that is none would keep
-the agent busy for ever. So whoever says such a thing is left, and dialled again.
+the agent busy for ever. So a controller that says such a thing is left, and dialled again.
 """
 
 from __future__ import annotations

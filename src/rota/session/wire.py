@@ -75,9 +75,9 @@ class ControllerLink(asyncio.Protocol):
         self._timer: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
         self.opened: asyncio.Future[None] = loop.create_future()
-        # Whoever waited may have given up by then: that is no news for the log.
+        # The caller may have given up by then: that is no news for the log.
         self.opened.add_done_callback(lambda future: future.cancelled() or future.exception())
-        #: Set once the connection is gone, whoever closed it.
+        #: Set once the connection is gone, closed by either side.
         self.closed: asyncio.Future[str] = loop.create_future()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

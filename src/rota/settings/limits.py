@@ -27,6 +27,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     input: str = "8m"
     #: Environments, scripts and inputs that are new to the site, in a day.
     blobs_per_day: str = "4g"
+    #: Packed working folders that are uploaded, in a day.
+    bundles_per_day: str = "64g"
     #: Requests in a second, and how many may come at once after a pause.
     requests_per_s: int = 500
     requests_burst: int = 2000
@@ -42,6 +44,10 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def blob_bytes_per_day(self) -> int:
         return parse_memory_mib(self.blobs_per_day) * MIB
+
+    @property
+    def bundle_bytes_per_day(self) -> int:
+        return parse_memory_mib(self.bundles_per_day) * MIB
 
 
 def _size(most_mib: int) -> Callable[[str], None]:
@@ -60,6 +66,7 @@ CHECKS: dict[str, Callable[[Any], object]] = {
     "limits.environment": _size(2),
     "limits.input": _size(8),
     "limits.blobs_per_day": parse_memory_mib,
+    "limits.bundles_per_day": parse_memory_mib,
     "limits.requests_per_s": at_least(0),
     "limits.requests_burst": at_least(1),
 }

@@ -145,7 +145,7 @@ def is_public(address: str) -> bool:
         # Where an IPv4 address stands inside, that is where a message would go.
         teredo = found.teredo[1] if found.teredo else None
         inside = found.ipv4_mapped or found.sixtofour or teredo
-        if inside is None and found in _NAT64:
+        if inside is None and (found in _NAT64 or found in _COMPATIBLE):
             inside = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
         if inside is not None:
             return is_public(str(inside))
@@ -153,6 +153,7 @@ def is_public(address: str) -> bool:
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_COMPATIBLE = ipaddress.ip_network("::/96")
 _Entry = TypeVar("_Entry", bound=Rule)
 
 

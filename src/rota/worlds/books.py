@@ -1,4 +1,4 @@
-"""What the log of a world says, read line by line by somebody who does not trust the controller.
+"""What the log of a world says, read line by line, without trust in the controller.
 
 Keeps rules, accounts, reservations and who holds what from events alone, and holds every
 placement against the reservations. What processes really do is for the judge.

@@ -144,7 +144,7 @@ class Judge:
         return process
 
     def _check_turn(self, process: Process) -> None:
-        """Whoever gets the room of others starts after they have gone, and they never again."""
+        """A job that gets the room of others starts after they have gone, and they never again."""
         early = [uid for uid in process.after if uid in self.alive]
         if early:
             raise Broken(f"F: {process.uid} starts beside {early[0]}, whose room it gets")

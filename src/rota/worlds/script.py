@@ -145,9 +145,12 @@ class Script:
     def _submit(self) -> cmd.Submit:
         actor = self.chance.choice(ACTORS)
         count = self.chance.choice((1, 1, 1, 4))
+        made = tuple(self._submission(actor) for _ in range(count))
+        if count == 1 and _may_be_promised(made[0], self.world.now_s()):
+            made = (msgspec.structs.replace(made[0], promise=True),)
         return cmd.Submit(
             actor=actor,
-            submissions=tuple(self._submission(actor) for _ in range(count)),
+            submissions=made,
             key=f"key-{self.world.number()}",
         )
 
@@ -195,3 +198,10 @@ class Script:
             begin_s=self.world.now_s() + 2 if chance.random() < 0.1 else 0.0,
         )
         return spec if self.world.site.plain else richer(spec, actor, self.world)
+
+
+def _may_be_promised(made: cmd.Submission, now_s: float) -> bool:
+    """One job that can start at once and must end, with a deadline that is not near."""
+    spec = made.spec
+    single = not (made.runs or made.held or spec.dependencies or spec.begin_s)
+    return single and bool(spec.time_limit_s) and spec.deadline_s > now_s + 30.0

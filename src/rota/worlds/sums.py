@@ -74,7 +74,11 @@ class Sums:
         self._at_s = 0.0
 
     def read(self, record: ev.Recorded) -> None:
-        self._back_s += max(0.0, self._at_s - record.at_s)
+        back_s = max(0.0, self._at_s - record.at_s)
+        if isinstance(record.event, ev.ClockMoved):
+            # Where nothing was told for a while, the times of records need not show it.
+            back_s = max(back_s, -record.event.shift_s)
+        self._back_s += back_s
         self._at_s = record.at_s
         self._reach(record.at_s)
         match record.event:

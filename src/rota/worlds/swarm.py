@@ -70,7 +70,7 @@ def swarm_world(seed: int, tell: Callable[[str], None] | None = None) -> World:
 
 
 class SwarmSite(Site):
-    """Those who run the place use only what there is in this world."""
+    """The operators use only what there is in this world."""
 
     def __init__(self, world: World, plain: bool) -> None:
         super().__init__(world, plain)

@@ -16,7 +16,7 @@ from rota.rpc.messages import (
     Desired,
     Hello,
     Observed,
-    Refused,
+    SessionRefused,
     Welcome,
     decode_to_agent,
 )
@@ -175,7 +175,7 @@ class VirtualKeeper:
             self.ends(uid)
 
     def ends(self, uid: str, *, signal: int = 0, lost: bool = False) -> None:
-        """A process is gone: on the journal first, then told to whoever listens."""
+        """A process is gone: on the journal first, then told to the agent."""
         known = self.journal.get(uid)
         if known is None or known.phase == "ended":
             return
@@ -289,7 +289,7 @@ class VirtualNode:
                 self.keeper.hold(self.lease.until_s)
         elif isinstance(message, Desired):
             self._do(self.agent.on_desired(message, self.timeline.now_s))
-        elif isinstance(message, Refused):
+        elif isinstance(message, SessionRefused):
             self.link = 0
 
     def _plan_beat(self) -> None:

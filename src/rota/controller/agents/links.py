@@ -18,8 +18,8 @@ from rota.rpc.messages import (
     Measured,
     NewKey,
     ReadBundle,
-    Refused,
     RenewKey,
+    SessionRefused,
     encode,
 )
 from rota.rpc.visits import (
@@ -52,7 +52,7 @@ WAITING_BYTES_MAX = 64 * 1024 * 1024
 
 
 class Link:
-    """One open connection; ``outbox`` is drained by whoever owns the socket, None ends it."""
+    """One open connection; ``outbox`` is drained by the owner of the socket, None ends it."""
 
     def __init__(self, number: int, shown: str, place: str) -> None:
         self.number = number
@@ -170,7 +170,7 @@ class Links:
         link = self._links.get(number)
         if link is None:
             return
-        if isinstance(message, Refused):
+        if isinstance(message, SessionRefused):
             self.refusals.note(link.place, link.node, link.shown, message.reason)
         link.write(encode(message))
 

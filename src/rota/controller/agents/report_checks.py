@@ -1,8 +1,8 @@
 """Whether an agent of ours could have said this: asked before a message reaches the state.
 
 A message may have the right form and still be nonsense: a negative pid, a time that is no number, a
-machine with the same device twice. Taken in, it would break a tick for everybody. So whoever says
-such a thing is cut off with a reason, and nobody else notices.
+machine with the same device twice. Taken in, it would break a tick for everybody. So an agent that
+says such a thing is cut off with a reason, and nobody else notices.
 """
 
 from __future__ import annotations

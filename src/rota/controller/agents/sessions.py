@@ -71,6 +71,8 @@ class Sessions:
     def __init__(self) -> None:
         self.by_link: dict[int, Session] = {}
         self.by_node: dict[str, Session] = {}
+        #: How long ago the last word of a node was, where its agent beats.
+        self.silent_s: Callable[[str], float] = lambda _: 0.0
         #: How to take back what this tick did, the latest last.
         self._undo: list[Callable[[], None]] = []
 

@@ -9,5 +9,6 @@ outbox, elsewhere                who is told, and who is asked: notices, an inve
 measures                         what agents measure: kept for a while, and what follows
 quota_sync                       who is asked for quotas that another program has
 foretelling                      when jobs that wait will probably start
+policy_guard                     rules on trial, undone when jobs wait longer than foretold
 reign                            one head of several leads: its signs of life, and its end
 """

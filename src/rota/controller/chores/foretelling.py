@@ -2,7 +2,7 @@
 
 The plan of the whole line is made in a thread, from a copy of what it needs. The first word about
 a job is kept until it starts; then the bands learn from it. What they learned is a bookmark in
-the store, and run times are learned again from the last jobs on record.
+the store; run times are those that the controller itself has learned.
 """
 
 from __future__ import annotations
@@ -14,18 +14,19 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.controller.tick.forecast import REMEMBERED, TELLING, Forecast, size_of
+from rota.controller.chores.rounds import rounds
+from rota.controller.tick.forecast import size_of
 from rota.core.changes import events as ev
+from rota.core.facts.array import Array
 from rota.core.facts.errors import RotaError
 from rota.scheduling.answers.bands import Bands, Record, Word
 from rota.scheduling.answers.line_plan import LONG, plan_line
-from rota.scheduling.answers.waiting_line import KINDS, SOON_S, packed, waiting_line
+from rota.scheduling.answers.waiting_line import KINDS, SOON_S, line_in_steps, packed
 from rota.scheduling.later.predict_runs import kinds_of
 from rota.scheduling.limits.least import least_of
-from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Generator, Sequence
 
     from rota.controller.loop import Host
     from rota.core.changes.events import Recorded
@@ -53,21 +54,12 @@ class Said(NamedTuple):
     word: Word
 
 
-class _Runs(NamedTuple):
-    """A job that runs, as its end teaches."""
-
-    spec: JobSpec
-    started_s: float
-
-
 class Foretelling:
     """The words about all jobs that wait, as of the last look."""
 
     def __init__(self, host: Host) -> None:
         self._host = host
         self.bands = Bands()
-        self._runs = Forecast()
-        self._running: dict[int, _Runs] = {}
         #: The first word about each job that waits.
         self._words: dict[int, Said] = {}
         self._line: WaitingLine | None = None
@@ -79,13 +71,11 @@ class Foretelling:
     async def run(self) -> None:
         """For ever; a database that is away only puts off what is saved."""
         await self.load()
-        while True:
-            try:
-                await self.look()
-                await self.save()
-            except RotaError as error:
-                log.warning("what was learned about starts is not saved: %s", error)
-            await asyncio.sleep(EVERY_S)
+        await rounds("foretelling starts", self._round, EVERY_S, EVERY_S)
+
+    async def _round(self) -> None:
+        await self.look()
+        await self.save()
 
     async def look(self) -> None:
         """Plan the line, if anything happened; the longer it is, the less often."""
@@ -95,7 +85,7 @@ class Foretelling:
         if now_s - self._looked_s < least_s:
             return
         self._seen, self._looked_s = host.newest_seq, now_s
-        line = self._line = waiting_line(host.scheduler, now_s, self._lasts_s)
+        line = self._line = await _in_turns(line_in_steps(host.scheduler, now_s, self._lasts_s))
         waits_s = await asyncio.to_thread(_planned, line)
         self._planned_s = dict(zip(line.jobs, waits_s, strict=True))
         for job in [job for job in self._words if job not in self._planned_s]:
@@ -111,6 +101,13 @@ class Foretelling:
     def jobs(self) -> list[int]:
         """All that something is said of, in the order of the policy."""
         return self._line.jobs if self._line is not None else []
+
+    def of_item(self, item: Job | Array) -> Said | None:
+        """Of an array: of its first element that waits."""
+        if isinstance(item, Array):
+            pending = item.pending()
+            return self.of(item.element_id(pending.first())) if pending else None
+        return self.of(item.id)
 
     def of(self, job: int) -> Said | None:
         """What is to be said of a job now; None: nothing is known, or it waits for no room."""
@@ -131,41 +128,28 @@ class Foretelling:
         return Said(now_s, self.bands.say(planned_s)) if planned_s < float("inf") else None
 
     def hear(self, records: Sequence[Recorded]) -> None:
-        """Starts teach how far words are to be trusted, ends how long jobs run."""
+        """Starts teach how far words are to be trusted."""
         for record in records:
             event = record.event
             if isinstance(event, ev.AttemptStarted):
                 self._starts(event.job, event.started_s)
             elif isinstance(event, ev.JobSettled):
                 self._words.pop(event.job, None)
-                self._ends(event, record.at_s)
 
     def _starts(self, job: int, started_s: float) -> None:
         said = self._words.pop(job, None)
         if said is not None:
             self.bands.learn(said.word, max(started_s - said.at_s, 0.0))
-        found = self._host.cluster.jobs.get(job)
-        if found is not None and job not in self._running:
-            self._running[job] = _Runs(found.spec, started_s)
-
-    def _ends(self, event: ev.JobSettled, at_s: float) -> None:
-        runs = self._running.pop(event.job, None)
-        if runs is None or event.outcome.state not in TELLING:
-            return
-        spec, ran_s = runs.spec, max(at_s - runs.started_s, 0.0)
-        limit_s = float(spec.time_limit_s or spec.estimate_s)
-        self._runs.predictor.learn(spec.user, spec.name, size_of(spec), limit_s, ran_s)
 
     def _lasts_s(self, spec: JobSpec, ran_s: float) -> float:
         limit_s = float(spec.time_limit_s or spec.estimate_s)
         kinds = kinds_of(spec.user, spec.name, size_of(spec), limit_s)
-        return self._runs.predictor.middle_s(kinds, limit_s, ran_s)
+        return self._host.forecast.predictor.middle_s(kinds, limit_s, ran_s)
 
     async def load(self) -> None:
         """What an earlier life learned."""
         try:
             kept = await self._host.read(lambda store: store.bookmark(BOOKMARK))
-            past = await self._host.read(_last_jobs)
         except RotaError as error:
             log.warning("what was learned about starts cannot be read: %s", error)
             return
@@ -175,11 +159,6 @@ class Foretelling:
             except msgspec.MsgspecError:
                 log.info("what was learned about starts has another form; it is learned anew")
         self._saved = self.bands.told
-        self._runs.remember(past)
-        for number in dict.fromkeys(job for job, _ in self._host.cluster.live.where.values()):
-            job = self._host.cluster.jobs[number]
-            if job.started_s:
-                self._running[number] = _Runs(job.spec, job.started_s)
 
     async def save(self) -> None:
         """Keep what was learned, if that is more than was kept."""
@@ -191,13 +170,20 @@ class Foretelling:
         await self._host.write(partial(_keep, text))
 
 
+async def _in_turns(steps: Generator[None, None, WaitingLine]) -> WaitingLine:
+    """Between two steps the loop has its turn: no tick waits for a long line."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as done:
+            line: WaitingLine = done.value
+            return line
+        await asyncio.sleep(0)
+
+
 def _planned(line: WaitingLine) -> list[float]:
     return [*plan_line(line.free, line.running, line.pieces, KINDS)]
 
 
 def _keep(text: str, store: Store) -> None:
     store.set_bookmark(BOOKMARK, text)
-
-
-def _last_jobs(store: Store) -> list[Job]:
-    return store.list_jobs(JobFilter(states=TELLING), limit=REMEMBERED, newest_first=True)

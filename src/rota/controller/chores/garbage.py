@@ -13,8 +13,12 @@ YOUNG = 100_000
 MIDDLE = OLD = 50
 
 
-def quiet_collector() -> None:
-    """What is loaded by now stays, and is never looked at again; the rest is, more seldom."""
-    gc.collect()
+def quiet_collector(*, warm: bool = False) -> None:
+    """What is loaded by now stays, and is never looked at again; the rest is, more seldom.
+
+    ``warm``: a process that did so before has hardly any garbage, and others wait for it.
+    """
+    if not warm:
+        gc.collect()
     gc.freeze()
     gc.set_threshold(YOUNG, MIDDLE, OLD)

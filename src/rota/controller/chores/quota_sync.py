@@ -37,6 +37,8 @@ log = logging.getLogger("rota.controller")
 
 #: How soon a project that comes new, or limits that are to be set, are noticed.
 GLANCE_S = 0.5
+#: What a project has had changes all the time; so much of it is news.
+LOAD_DIGITS = 3
 ROTA = Actor("rota", Access.ADMIN, "quotas")
 _FIELDS = (
     ("cpu_milli", "CPUs", 1000),
@@ -269,6 +271,7 @@ class QuotaSync:
     ) -> None:
         cluster, now_s = self._host.cluster, self._host.clock.now_s()
         known, outers = cluster.accounts.outer, []
+        asked = cluster.policy.share.source == "provider"
         for name, seen in sorted(answer.seen.items()):
             mine = self._counted[name] = _most(before[name], self._ours(name))
             last = known.get(name)
@@ -276,7 +279,8 @@ class QuotaSync:
             foreign = _less(seen.used, mine)
             users = None if seen.users is None else tuple(sorted(seen.users))
             told = Outer(name, self._name, seen.limits, seen.used, foreign, users, now_s)
-            outers.append(msgspec.structs.replace(told, written=wrote))
+            load = None if seen.load is None or not asked else round(seen.load, LOAD_DIGITS)
+            outers.append(msgspec.structs.replace(told, written=wrote, load=load))
         wanted, left = self._wanted(), self._unwritten()
         gone = tuple(name for name in sorted(known) if name and name not in {*wanted, *left})
         await self._host.ask(SeeQuotas(actor=ROTA, outers=tuple(outers), gone=gone))

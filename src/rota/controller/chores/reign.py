@@ -72,14 +72,15 @@ class Reign:
         renewed_s, others = _now_s(), False
         while True:
             try:
-                async with asyncio.timeout(SILENT_S):
+                # No longer than others wait for it: callers of a leader that is cut off wait, too.
+                async with asyncio.timeout(max(BEAT_S, renewed_s + SILENT_S - _now_s())):
                     await self._renew()
                 # As of now: heads cannot be heard, either, while the database is away.
                 renewed_s, others = _now_s(), bool(self.standbys)
             except (NotLeading, Contradiction) as error:
                 step_down(str(error))
             except (RotaError, TimeoutError) as error:
-                if others and _now_s() - renewed_s > SILENT_S:
+                if others and _now_s() - renewed_s >= SILENT_S:
                     step_down(f"the database has not been reached for {SILENT_S:g} s: {error}")
             await asyncio.sleep(BEAT_S)
 

@@ -68,14 +68,16 @@ class SavedWork:
                     found[folder.name] = (node, folder)
         return found
 
-    def note(self, job: Job, body: bytes, drop: tuple[str, ...]) -> None:
-        """Have it written on the nodes where the job runs; nobody waits for that."""
+    def note(self, job: Job, body: bytes, drop: tuple[str, ...] = ()) -> None:
+        """Have it written on the nodes where the job runs, or ran last; nobody waits for that."""
         saved = self.of(job)
         if saved is None:
             return
-        nodes = dict.fromkeys(attempt.allocation.node for attempt in job.live_attempts)
+        runs = bool(job.live_attempts)
+        nodes = dict.fromkeys(attempt.allocation.node for attempt in job.live_attempts or job.round)
         for number, node in enumerate(nodes):
-            work = self._ask(node, _noting(saved, body, drop, first=number == 0))
+            # What a try left was copied at its end; the next one may have saved more by now.
+            work = self._ask(node, _noting(saved, body, drop, copies=runs and number == 0))
             task = asyncio.ensure_future(work)
             self._errands.add(task)
             task.add_done_callback(self._errands.discard)
@@ -145,10 +147,10 @@ def _dropping(saved: Saved, request: int) -> ControllerMessage:
 
 
 def _noting(
-    saved: Saved, body: bytes, drop: tuple[str, ...], *, first: bool
+    saved: Saved, body: bytes, drop: tuple[str, ...], *, copies: bool
 ) -> Callable[[int], ControllerMessage]:
     """One node copies into the store; each writes its note."""
-    chosen = msgspec.structs.replace(saved, copies=first)
+    chosen = msgspec.structs.replace(saved, copies=copies)
     return lambda request: NoteCheckpoint(request, chosen, body, drop)
 
 

@@ -31,7 +31,7 @@ from rota.controller.commands.submit import (
     refuse_project,
     refuse_queue,
 )
-from rota.controller.tick import lifecycle
+from rota.controller.tick import lifecycle, promised
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import refuse_cycle, refuse_unknown, with_runs
 from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected
@@ -58,6 +58,8 @@ RUNNING_FIELDS = frozenset(
         *("preempt_retries", "save_signal", "save_every_s"),
     }
 )
+#: Of these a promise does not depend.
+HARMLESS = frozenset({"priority", "labels", "name"})
 
 
 def may_change(actor: Actor, owner: str) -> bool:
@@ -184,6 +186,8 @@ def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
             scribe.emit(ev.ArrayChanged(array=array.id, held=False))
             lifecycle.consider(scribe, array.id)
     changed = [array.id]
+    if isinstance(command, Cancel) and command.untouched:
+        return changed
     for job_id in touched:
         job = scribe.cluster.jobs.get(job_id)
         if job is not None and _concerns(command, job):
@@ -231,6 +235,7 @@ def _hold_job(scribe: Scribe, job: Job) -> None:
             value=job.id,
         )
     if not job.held:
+        promised.let_off(scribe, job)
         scribe.emit(ev.JobHeld(job=job.id))
 
 
@@ -251,6 +256,7 @@ def _requeue_job(scribe: Scribe, job: Job, hold: bool) -> None:
     cancelled = any(attempt.stop_cause is Cause.CANCELLED for attempt in job.live_attempts)
     if cancelled or job.after_stop == "cancel":
         raise Conflict(f"job {job.id} is being cancelled", field="id", value=job.id)
+    promised.let_off(scribe, job)
     scribe.emit(ev.StopPlanned(job=job.id, then="hold" if hold else "requeue"))
     lifecycle.stop_attempts(scribe, job, Cause.REQUEUED, "")
 
@@ -285,7 +291,7 @@ def _resume_job(scribe: Scribe, job: Job) -> None:
             value=job.id,
         )
     if borrower := scribe.cluster.live.borrower_of(job):
-        # Nobody holds it back any more but those who have its CPUs.
+        # Nothing holds it back any more but the jobs that have its CPUs.
         lifecycle.yield_to(scribe, job, borrower)
         return
     scribe.emit(ev.JobResumed(job=job.id))
@@ -314,7 +320,11 @@ def update(scribe: Scribe, command: Update, read_array: Callable[[int], Array | 
             field="id",
             value=job.id,
         )
-    scribe.emit(ev.JobUpdated(job=job.id, spec=_new_spec(cluster, job.spec, command, job.id)))
+    spec = _new_spec(cluster, job.spec, command, job.id)
+    if job.promise == "open" and (command.dependencies is not None or not asked <= HARMLESS):
+        lifecycle.let_go(scribe, job.id)
+        spec = promised.unpromised(spec)
+    scribe.emit(ev.JobUpdated(job=job.id, spec=spec))
     lifecycle.consider(scribe, job.id)
     return Changed((job.id,))
 

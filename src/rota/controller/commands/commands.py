@@ -29,6 +29,9 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[tuple[str, ...], ...] = ()
     #: Sets the cap of ``spec.group``; None leaves it as it is.
     group_cap: int | None = None
+    #: Its deadline is to be promised; and how probable it is that it is met without a promise.
+    promise: bool = False
+    chance: float = 0.0
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +60,9 @@ class Select(Command, frozen=True, kw_only=True):
 
 class Cancel(Select, frozen=True, kw_only=True):
     """End jobs, waiting or running."""
+
+    #: Of an array only the elements that wait and that nothing has touched.
+    untouched: bool = False
 
 
 class Hold(Select, frozen=True, kw_only=True):
@@ -260,7 +266,7 @@ class BeginStep(Command, frozen=True, kw_only=True):
 
 
 class EndStep(Command, frozen=True, kw_only=True):
-    """What was started inside a job has ended; ``state`` in the words of whoever started it."""
+    """What was started inside a job has ended; ``state`` in the words of its starter."""
 
     job: int
     step: int
@@ -346,12 +352,20 @@ class Trigger(Command, frozen=True, kw_only=True):
     """Look at every waiting job now, also at those that nothing has changed for."""
 
 
+class Answered(msgspec.Struct, frozen=True):
+    """What is said of a deadline: it is promised, with a start, or met with this chance."""
+
+    start_s: float = 0.0
+    chance: float = 1.0
+
+
 class Submitted(msgspec.Struct, frozen=True):
     """The answer to a submit: first id of each submission, and whether it is a repeat."""
 
     ids: tuple[int, ...]
     uids: tuple[str, ...] = ()
     repeated: bool = False
+    promise: Answered | None = None
 
 
 class Refusal(msgspec.Struct, frozen=True):

@@ -176,5 +176,7 @@ def nodes_have(nodes: Sequence[Node], dimension: str) -> str:
         return f"the largest node has {max(spec.disk_mib for spec in specs)} MiB of disk"
     models = sorted({d.model or d.kind for spec in specs for d in spec.devices if d.usable})
     most = max(sum(device.usable for device in spec.devices) for spec in specs)
+    if not most:
+        return "no node has a device"
     what = "device" if most == 1 else "devices"
     return f"no node has more than {most} {what}" + (f" ({', '.join(models)})" if models else "")

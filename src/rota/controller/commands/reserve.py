@@ -101,6 +101,10 @@ def _refuse_same(made: Reservation, others: Sequence[Reservation]) -> None:
         same = sorted(set(made.devices) & set(other.devices)) if made.node == other.node else []
         if same:
             raise _taken(made, other, f"GPU {same[0]} of node {made.node}")
+        for held in other.room:
+            gpus = set(held.devices) & set(made.devices) if held.node == made.node else set()
+            if gpus or held.node in _whole(made):
+                raise _taken(made, other, f"room on node {held.node}")
 
 
 def _taken(made: Reservation, other: Reservation, what: str) -> Conflict:
@@ -158,6 +162,7 @@ def shortage(nodes: Mapping[str, Node], held: Sequence[Reservation]) -> int | No
     named: set[Place] = set()
     for reservation in held:
         named |= {(reservation.node, index) for index in reservation.devices}
+        named |= {(held.node, index) for held in reservation.room for index in held.devices}
         named |= {
             (name, device.index)
             for name in _whole(reservation)

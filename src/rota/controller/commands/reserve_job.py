@@ -65,6 +65,9 @@ def remove(scribe: Scribe, command: cmd.RemoveReservation) -> None:
     if not let_go(scribe, job_id):
         raise NotFound(f"there is no reservation {number}", field="id", value=number)
     job = scribe.cluster.jobs.get(job_id)
+    if job is not None and job.promise == "open":
+        note = f"{command.actor.user} removed what was kept for it"
+        scribe.emit(ev.PromiseBroken(job=job.id, note=note))
     if job is not None:
         _mark(scribe, job, 0)
 

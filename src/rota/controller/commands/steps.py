@@ -38,7 +38,7 @@ def begin(scribe: Scribe, command: BeginStep) -> int:
 
 
 def end(scribe: Scribe, command: EndStep) -> None:
-    """Said by the server itself, of a step that somebody who may has begun.
+    """Said by the server itself, of a step that a user with the right to has begun.
 
     Who ends a job ends its steps too, so the job may be over by now, but not unknown.
     """

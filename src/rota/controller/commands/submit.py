@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rota.controller.commands import pledges
 from rota.controller.commands.clusters import refuse_place
 from rota.controller.commands.commands import Submission, Submit, Submitted
 from rota.controller.commands.possible import refuse_impossible
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.array import Array
     from rota.core.facts.job import JobSpec
+    from rota.scheduling.scheduler import Scheduler
 
 #: The highest priority that somebody without an operator's role may ask for: ``high``.
 USER_PRIORITY_MAX = 75
@@ -40,6 +42,7 @@ def submit(
     new_uid: Callable[[], str],
     read_array: Callable[[int], Array | None],
     forecast: Forecast,
+    scheduler: Scheduler,
 ) -> Submitted:
     """Take a batch, or raise ``Rejected`` with nothing changed."""
     cluster, actor = scribe.cluster, command.actor
@@ -58,12 +61,17 @@ def submit(
         _check(cluster, submission, actor, named, brought[project])
     taken = [_child_of(actor, submission) for submission in command.submissions]
     taken = [_tied(cluster, submission, read_array) for submission in taken]
+    pledge, answer = pledges.answer(scribe, scheduler, taken)
+    if pledge is not None:
+        taken = [pledges.marked(scribe.cluster, taken[0])]
     key = kept_key(command.key, command.digest)
     ids_uids = [
         _take(scribe, submission, new_uid(), "" if number else key, forecast)
         for number, submission in enumerate(taken)
     ]
-    return Submitted(tuple(i for i, _ in ids_uids), tuple(u for _, u in ids_uids))
+    if pledge is not None:
+        pledges.keep(scribe, ids_uids[0][0], pledge)
+    return Submitted(tuple(i for i, _ in ids_uids), tuple(u for _, u in ids_uids), promise=answer)
 
 
 def refuse_too_many(cluster: Cluster, command: Submit) -> None:

@@ -43,7 +43,7 @@ def group_variables(job: Job) -> dict[str, str]:
         tasks = job.tasks[first : first + role.count]
         nodes = compress(task.attempts[-1].allocation.node for task in tasks if task.attempts)
         if number == 0:
-            # Whoever does not know of groups sees the first one.
+            # A program that does not know of groups sees the first one.
             found |= dict.fromkeys(("SLURM_JOB_NODELIST", "SLURM_NODELIST"), nodes)
             found |= dict.fromkeys(("SLURM_JOB_NUM_NODES", "SLURM_NNODES"), str(role.count))
         found[f"SLURM_JOB_ID_HET_GROUP_{number}"] = str(job.id)

@@ -66,6 +66,8 @@ def own_variables(cluster: Cluster, job: Job, attempt: Attempt, name: str) -> di
     if attempt.number > 1:
         # Scripts take its presence for the sign that they are to go on where they were.
         variables["SLURM_RESTART_COUNT"] = str(attempt.number - 1)
+    if spec.time_limit_s:
+        variables["ROTA_TIME_LIMIT_S"] = f"{spec.time_limit_s:g}"
     if spec.project:
         variables["SLURM_JOB_ACCOUNT"] = spec.project
     if job.array_id:

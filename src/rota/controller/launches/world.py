@@ -72,7 +72,7 @@ def world_of(cluster: Cluster, job: Job) -> World:
     world = World(
         members,
         nodes,
-        # Whoever holds a part of a CPU is told of a whole one.
+        # A task that holds a part of a CPU is told of a whole one.
         [max(1, held // 1000) for held in milli.values()],
         compress(nodes),
         (home.spec.address if home is not None else "") or LOOPBACK,

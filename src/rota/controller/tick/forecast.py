@@ -45,7 +45,7 @@ class Forecast:
 
         ``job_id`` 0: an array, whose elements teach but are not judged.
         """
-        if policy.backfill.estimates is not Estimates.PREDICTED:
+        if policy.backfill.estimates is not Estimates.PREDICTED or _is_told(spec):
             return spec
         made = self.predictor.predict(spec.user, spec.name, size_of(spec), _limit_s(spec))
         if not made.known:
@@ -70,6 +70,11 @@ def size_of(spec: JobSpec) -> int:
     requests = [(role.count, role.request) for role in spec.roles]
     devices = sum(count * request.device_count for count, request in requests)
     return devices or max(1, sum(count * request.cpu_milli for count, request in requests) // 1000)
+
+
+def _is_told(spec: JobSpec) -> bool:
+    """Whether its user says how long it takes beside how long it may: that wins."""
+    return 0 < spec.estimate_s < spec.time_limit_s
 
 
 def _limit_s(spec: JobSpec) -> float:

@@ -102,13 +102,13 @@ def _end_hopeless(
 
 
 def settle(scribe: Scribe, job: Job, outcome: Outcome) -> None:
-    """End a job that holds nothing, and tell those who waited for it."""
+    """End a job that holds nothing, and tell the jobs that waited for it."""
     for child in _end_job(scribe, job, outcome):
         consider(scribe, child)
 
 
 def cut_array(scribe: Scribe, array: Array, outcome: Outcome) -> None:
-    """End every element that nothing has touched yet, and tell those who waited for one."""
+    """End every element that nothing has touched yet, and tell the jobs that waited for one."""
     for child in _end_untouched(scribe, array, outcome):
         consider(scribe, child)
 
@@ -311,11 +311,21 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
     if then == "preempt" and job.preemptions >= job.spec.preempt_retries:
         return False
     if then == "preempt":
-        scribe.emit(ev.JobPreempted(job=job.id))
+        scribe.emit(ev.JobPreempted(job=job.id, predicted_s=_outlived_s(job, scribe.now_s)))
     else:
         scribe.emit(ev.JobRequeued(job=job.id, kept=True))
         consider(scribe, job.id)
     return True
+
+
+def _outlived_s(job: Job, now_s: float) -> int:
+    """How long a job is taken to run that outlived its prediction: twice as long, as often as it
+    takes; 0: it did not."""
+    predicted_s = job.spec.predicted_s
+    ran_s = now_s - job.started_s if job.started_s else 0.0
+    while predicted_s and predicted_s <= ran_s:
+        predicted_s *= 2
+    return predicted_s if predicted_s != job.spec.predicted_s else 0
 
 
 def _next_start_s(scribe: Scribe, job: Job) -> float:

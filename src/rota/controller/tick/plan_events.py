@@ -127,6 +127,15 @@ def place(scribe: Scribe, start: Start) -> None:
                 port=_port(cluster, job, task, allocation.node),
             )
         )
+    if job.spec.promised:
+        _take_room(scribe, job)
+
+
+def _take_room(scribe: Scribe, job: Job) -> None:
+    """A job with a promise has its room now: nothing is kept for it any more."""
+    for one in [one for one in scribe.cluster.reservations.values() if one.job == job.id]:
+        if one.room:
+            scribe.emit(ev.ReservationRemoved(reservation=one.id))
 
 
 def _port(cluster: Cluster, job: Job, task: int, node: str) -> int:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller.launches.launch import is_withheld
 from rota.controller.tick import lifecycle, migrate
+from rota.controller.tick.promised import break_promise, judge_start
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
 from rota.core.facts.array import Array
@@ -230,6 +231,8 @@ def _miss(scribe: Scribe, timer: Timer) -> None:
         return
     if job.spec.deadline_s <= scribe.now_s:
         scribe.emit(ev.DeadlineMissed(job=job.id))
+        if job.promise == "open":
+            break_promise(scribe, job, "it is not done")
 
 
 def _look_again(scribe: Scribe, timer: Timer) -> None:
@@ -263,6 +266,7 @@ RINGS: dict[str, Callable[[Scribe, Timer], None]] = {
     "save": _save,
     "warn": _warn,
     "deadline": _miss,
+    "promise": judge_start,
     # A pass found that time alone may change its answer: this tick's pass knows which.
     "pass": lambda scribe, timer: None,
 }

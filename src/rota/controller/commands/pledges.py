@@ -1,0 +1,106 @@
+"""Deadlines that are promised at the submit: yes with room that is kept, no, or a chance."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from rota.controller.commands.commands import Answered, Submission
+from rota.core.changes import events as ev
+from rota.core.facts.errors import Conflict, Rejected
+from rota.core.facts.tenant import Reservation
+from rota.core.words.units import format_duration, format_when
+from rota.scheduling.answers.pledging import Pledge, pledge_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rota.controller.tick.scribe import Scribe
+    from rota.core.cluster import Cluster
+    from rota.core.facts.job import JobSpec
+    from rota.scheduling.scheduler import Scheduler
+
+#: With a smaller chance the answer is no.
+LEAST_CHANCE = 0.5
+
+
+def answer(
+    scribe: Scribe, scheduler: Scheduler, taken: Sequence[Submission]
+) -> tuple[Pledge | None, Answered | None]:
+    """What is said of the deadline of a job that asks for a promise; a no is a refusal."""
+    if not any(submission.promise for submission in taken):
+        return None, None
+    if len(taken) > 1:
+        raise Rejected.because("promise", True, "promises are asked for job by job, not in a batch")
+    (submission,) = taken
+    refuse_unfit(submission)
+    found = pledge_for(scheduler, submission.spec, scribe.now_s)
+    if found is not None and is_in_time(found, submission.spec):
+        return found, Answered(start_s=found.start_s)
+    if submission.chance >= LEAST_CHANCE:
+        return None, Answered(chance=submission.chance)
+    raise Conflict(
+        f"deadline_at: {why_not(found, submission.spec)}",
+        field="deadline_at",
+        value=format_when(submission.spec.deadline_s),
+        allowed="a later deadline, a shorter time limit, or a deadline without a promise",
+    )
+
+
+def refuse_unfit(submission: Submission) -> None:
+    """A promise is about one job that can start as soon as there is room, and must end."""
+    spec = submission.spec
+    for field, problem in (
+        ("deadline_at", "" if spec.deadline_s else "a promise needs a deadline"),
+        ("time_limit_s", "" if spec.time_limit_s else "a promise needs a time limit"),
+        ("array", "an array cannot be promised as a whole" if submission.runs else ""),
+        ("hold", "a held job cannot be promised anything" if submission.held else ""),
+        ("begin_at", "a promise is for a job that can start at once" if spec.begin_s else ""),
+        ("depends_on", "nobody knows when its parents end" if spec.dependencies else ""),
+    ):
+        if problem:
+            raise Rejected.because(field, None, problem)
+
+
+def is_in_time(pledge: Pledge, spec: JobSpec) -> bool:
+    return pledge.start_s + spec.time_limit_s <= spec.deadline_s
+
+
+def why_not(pledge: Pledge | None, spec: JobSpec) -> str:
+    """One line that says what would help."""
+    asked = format_when(spec.deadline_s)
+    wish = "a deadline without a promise is taken as a wish"
+    if pledge is None:
+        return f"{asked} cannot be promised: nobody can say when the job would start; {wish}"
+    done = format_when(pledge.start_s + spec.time_limit_s)
+    text = (
+        f"{asked} cannot be promised: the job starts at {format_when(pledge.start_s)} at the "
+        f"latest and may run for {format_duration(spec.time_limit_s)}; {done} can be promised"
+    )
+    left_s = int(spec.deadline_s - pledge.start_s)
+    shorter = f", or a time limit of {format_duration(left_s)}" if left_s > 0 else ""
+    return f"{text}{shorter}; {wish}"
+
+
+def marked(cluster: Cluster, submission: Submission) -> Submission:
+    """As it is taken in: nobody else gets the same answer as a job with room of its own."""
+    spec = replace(submission.spec, promised=True, reservation=cluster.ids.next + 1)
+    return replace(submission, spec=spec)
+
+
+def keep(scribe: Scribe, job: int, pledge: Pledge) -> None:
+    """From now on the room is that of the job, until its deadline."""
+    cluster = scribe.cluster
+    spec = cluster.jobs[job].spec
+    made = Reservation(
+        id=cluster.ids.next,
+        owner="",
+        start_s=pledge.start_s,
+        end_s=spec.deadline_s,
+        job=job,
+        room=pledge.room,
+        note=f"promised: done by {format_when(spec.deadline_s)}",
+    )
+    assert made.id == spec.reservation
+    scribe.emit(ev.ReservationSet(reservation=made))
