@@ -53,11 +53,11 @@ def test_a_list_is_cut_at_commas_and_blanks_outside_brackets():
 
 @pytest.mark.parametrize("word", [",", "1,", "[", "1_[0,", "] ", "a[b],"])
 def test_a_list_of_any_form_is_cut_in_no_time(word: str):
-    began_s = time.perf_counter()
+    began_s = time.process_time()
 
     list(split_refs(word * (128 * 1024 // len(word))))
 
-    assert time.perf_counter() - began_s < 1.0
+    assert time.process_time() - began_s < 1.0
 
 
 def record_of(job: int, array: int, index: int | None, het: int, offset: int) -> JobRecord:
