@@ -11,6 +11,7 @@ import pytest
 
 from rota.backends.registry import kinds
 from tests.engines.sweep import RESULTS, SWEEP, TEXT, Reader
+from tests.journeys.box import until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,6 +62,7 @@ def test_the_sweep_runs_on_machines_with_agents_by_the_lines_of_its_text(reader:
         for name in ("node1", "node2")
     ]
     try:
+        until(lambda: len(reader.type("rota nodes -q")) == len(agents), "both machines have joined")
         results = reader.type("./run.sh --nodelist node1")
         results += reader.type("./run.sh --nodelist node2")
     finally:
