@@ -12,7 +12,7 @@ from rota.core.changes.events import (
     Recorded,
 )
 from rota.core.facts.array import Array
-from rota.core.facts.indices import Run
+from rota.core.facts.indices import IndexRun
 from rota.core.facts.job import Attempt, Job, JobSpec, Outcome, Role, Task
 from rota.core.facts.node import Allocation, Node, NodeSpec
 from rota.core.facts.resources import Request
@@ -86,7 +86,7 @@ def array(array_id: int, count_: int = 10, *, waiting_from: int = 0, **changes: 
         "uid": f"uid-{array_id}",
         "spec": spec(name="sweep"),
         "submitted_s": START_S,
-        "runs": (Run(0, count_ - 1),),
+        "runs": (IndexRun(0, count_ - 1),),
         "waiting": waiting,
     }
     return Array(id=array_id, count=count_, **(fields | changes))

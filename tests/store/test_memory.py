@@ -5,7 +5,7 @@ import pytest
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.states import JobState
 from rota.store.api import Batch
-from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
+from rota.store.memory import DiskFault, MemoryDisk, MemoryStore, ProcessDied
 from tests.store.builders import Log, job
 
 
@@ -21,9 +21,9 @@ def ids(store) -> list[int]:
 @pytest.mark.parametrize(
     ("fault", "found"),
     [
-        (Fault.CRASH_BEFORE, [1]),
-        (Fault.CRASH_TORN, [1]),
-        (Fault.CRASH_AFTER, [1, 2]),
+        (DiskFault.CRASH_BEFORE, [1]),
+        (DiskFault.CRASH_TORN, [1]),
+        (DiskFault.CRASH_AFTER, [1, 2]),
     ],
 )
 @pytest.mark.parametrize("faulty", [True, False])
@@ -44,7 +44,7 @@ def test_a_crash_around_a_commit_leaves_all_of_it_or_nothing(fault, found, fault
 def test_a_torn_tail_is_ignored_and_written_over(disk, share):
     store = MemoryStore(disk)
     store.commit(Log().submitted(job(1)))
-    disk.fault, disk.torn_share = Fault.CRASH_TORN, share
+    disk.fault, disk.torn_share = DiskFault.CRASH_TORN, share
     with pytest.raises(ProcessDied):
         store.commit(Log(first=2).submitted(job(2)))
 
@@ -68,7 +68,7 @@ def test_a_flipped_bit_in_the_last_frame_drops_that_frame(disk):
 
 def test_a_process_that_died_does_nothing_more(disk):
     store = MemoryStore(disk)
-    disk.fault = Fault.CRASH_BEFORE
+    disk.fault = DiskFault.CRASH_BEFORE
     with pytest.raises(ProcessDied):
         store.commit(Batch(jobs=[job(1)]))
 
@@ -80,7 +80,7 @@ def test_a_process_that_died_does_nothing_more(disk):
 
 def test_a_full_disk_refuses_until_there_is_room_again(disk):
     store = MemoryStore(disk)
-    disk.fault = Fault.FULL
+    disk.fault = DiskFault.FULL
     for _ in range(2):
         with pytest.raises(Unavailable, match="full: nothing was changed"):
             store.commit(Batch(jobs=[job(1)]))

@@ -13,6 +13,7 @@ from rota.store import copying, migrations
 from rota.store.api import Batch
 from rota.store.errors import NotLeading
 from rota.store.forget.months import KEPT, Month, month_of
+from rota.store.log import page
 from rota.store.open import open_store
 from tests.store.builders import DAY_S, Log, job
 from tests.store.conftest import emptied
@@ -97,6 +98,27 @@ def test_what_must_stay_of_a_month_stays_in_its_order(store):
 
     assert in_june == [1, 3, 5, 6]
     assert numbers(store) == [1, 3, 6]
+    assert months(store) == ["events_2031_07", KEPT]
+    assert [record.event.job for record in store.events(job=1)] == [1]
+
+
+def test_of_the_pages_of_a_month_stays_what_is_on_record(store):
+    log, count = Log(), page.EVENTS
+    store.commit(log.submitted(job(1, at_s=MAY_S), *(ended(n, MAY_S + n) for n in range(2, count))))
+    store.commit(
+        log.submitted(ended(count, JUNE_S), *(ended(count + n, JULY_S) for n in range(1, 9)))
+    )
+    while store.pack(JULY_S):
+        pass
+    assert store.driver.read("SELECT count(*) FROM events") == [(1 + 8,)]
+
+    forget(store, moment(2031, 6, 1))
+    in_june = numbers(store)
+    forget(store, JULY_S)
+
+    # The one page ends in June, and goes with it.
+    assert in_june == list(range(1, count + 9))
+    assert numbers(store) == [1, *range(count + 1, count + 9)]
     assert months(store) == ["events_2031_07", KEPT]
     assert [record.event.job for record in store.events(job=1)] == [1]
 

@@ -8,7 +8,7 @@ import pytest
 from rota.core.facts.errors import Unavailable
 from rota.store import writer as writer_module
 from rota.store.api import Batch
-from rota.store.memory import Fault, MemoryDisk, MemoryStore
+from rota.store.memory import DiskFault, MemoryDisk, MemoryStore
 from rota.store.writer import InlineWriter, Writer
 from tests.store.builders import Log, job
 
@@ -61,7 +61,7 @@ def test_an_error_reaches_the_caller_and_the_writer_works_on(make):
     async def story() -> None:
         disk = MemoryDisk()
         writer = make(MemoryStore(disk))
-        disk.fault = Fault.FULL
+        disk.fault = DiskFault.FULL
 
         with pytest.raises(Unavailable, match="full"):
             await writer.commit(Batch(jobs=[job(1)]))

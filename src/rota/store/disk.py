@@ -14,7 +14,7 @@ from rota.core.facts.states import JobState
 from rota.store import rows
 
 
-class Fault(StrEnum):
+class DiskFault(StrEnum):
     """What happens to the next commit."""
 
     CRASH_BEFORE = "the process dies and nothing was written"
@@ -51,7 +51,7 @@ class ArrayRow(msgspec.Struct, array_like=True):
     sweep: bytes | None
 
 
-class Change(msgspec.Struct, array_like=True):
+class DiskBatch(msgspec.Struct, array_like=True):
     """A batch as it goes to the disk: encoded rows, in the form that ``Tables`` keeps."""
 
     jobs: list[JobRow] = []
@@ -96,7 +96,7 @@ class Tables:
         self.next_seq = 1
         self.last_s = 0.0
 
-    def put(self, change: Change) -> None:
+    def put(self, change: DiskBatch) -> None:
         self.bookmarks.update(change.bookmarks)
         first = self.audit[-1].seq + 1 if self.audit else 1
         self.audit += [replace(r, seq=n) for n, r in enumerate(change.audit, first)]
@@ -124,7 +124,7 @@ class Tables:
         if change.answer is not None:
             self._set_answer(*change.answer)
 
-    def _put_blobs(self, change: Change) -> None:
+    def _put_blobs(self, change: DiskBatch) -> None:
         for digest, blob in change.blobs.items():
             self.blobs.setdefault(digest, blob)
             self.used[digest] = change.used_s
@@ -169,29 +169,29 @@ class MemoryDisk:
         self.tables = Tables()
         self.log: bytearray | None = bytearray() if faulty else None
         #: The fault of the next commit. A crash happens once; a full disk stays full.
-        self.fault: Fault | None = None
+        self.fault: DiskFault | None = None
         #: How much of a frame a torn write leaves, from 0 to 1.
         self.torn_share = 0.5
         self.commits = 0
 
-    def write(self, change: Change) -> None:
+    def write(self, change: DiskBatch) -> None:
         fault = self.fault
-        if fault is Fault.FULL:
+        if fault is DiskFault.FULL:
             raise Unavailable("the disk that holds memory is full: nothing was changed")
         self.fault = None
-        if fault is Fault.CRASH_BEFORE:
+        if fault is DiskFault.CRASH_BEFORE:
             raise ProcessDied(fault)
         if self.log is not None:
             frame = _frame(change)
-            if fault is Fault.CRASH_TORN:
+            if fault is DiskFault.CRASH_TORN:
                 self.log += frame[: min(len(frame) - 1, int(len(frame) * self.torn_share))]
             else:
                 self.log += frame
-        if fault is Fault.CRASH_TORN:
+        if fault is DiskFault.CRASH_TORN:
             raise ProcessDied(fault)
         self.tables.put(change)
         self.commits += 1
-        if fault is Fault.CRASH_AFTER:
+        if fault is DiskFault.CRASH_AFTER:
             raise ProcessDied(fault)
 
     def recover(self) -> None:
@@ -209,10 +209,10 @@ class MemoryDisk:
 
 _HEAD = 8
 _encode_change = msgspec.msgpack.Encoder().encode
-_decode_change = msgspec.msgpack.Decoder(Change).decode
+_decode_change = msgspec.msgpack.Decoder(DiskBatch).decode
 
 
-def _frame(change: Change) -> bytes:
+def _frame(change: DiskBatch) -> bytes:
     body = _encode_change(change)
     return len(body).to_bytes(4, "big") + crc32(body).to_bytes(4, "big") + body
 

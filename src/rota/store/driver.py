@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Probe = Callable[[], tuple[Statement, tuple[Any, ...]]]
 
 
-class Driver(Protocol):
+class DatabaseDriver(Protocol):
     """A database that is open. Statements have ``?`` for each value."""
 
     #: ``sqlite`` or ``postgresql``: which file of the schema is ours.

@@ -29,9 +29,12 @@ PATIENCE_S = 3
 #: A leader that renews nothing for so long has its connection ended. With the time that it takes
 #: to notice, and to open the door of the next one, a submit waits for less than five seconds.
 SILENT_S = 3.0
+#: One that has taken the lead and said nothing yet may still read the state, or upgrade the tables.
+#: Shorter than clients wait for a head that leads.
+UNNAMED_S = 15.0
 
 
-class Head(msgspec.Struct, frozen=True):
+class HeadRecord(msgspec.Struct, frozen=True):
     """One of them, in its own words."""
 
     url: str
@@ -53,7 +56,7 @@ class Lookout:
         self.name = public_name(self._conninfo)
         self._connection: psycopg.Connection | None = None
 
-    def say(self, head: Head) -> None:
+    def say(self, head: HeadRecord) -> None:
         """That this head is there."""
         self._ask(
             "INSERT INTO meta (key, value) VALUES (%s, %s)"
@@ -65,17 +68,17 @@ class Lookout:
     def unsay(self, url: str) -> None:
         self._ask("DELETE FROM meta WHERE key = %s", HEAD + url)
 
-    def heads(self) -> list[Head]:
+    def heads(self) -> list[HeadRecord]:
         """All that have said that they are there, and were not unsaid."""
         found = self._ask("SELECT value FROM meta WHERE key LIKE %s ORDER BY key", f"{HEAD}%")
-        return [msgspec.json.decode(value, type=Head) for (value,) in found]
+        return [msgspec.json.decode(value, type=HeadRecord) for (value,) in found]
 
-    def leader(self) -> Head | None:
+    def leader(self) -> HeadRecord | None:
         """Who leads in the present reign, if it has said so."""
         said = self.bookmark(LEADER)
         if not said:
             return None
-        head = msgspec.json.decode(said, type=Head)
+        head = msgspec.json.decode(said, type=HeadRecord)
         return head if head.epoch == self.epoch() else None
 
     def epoch(self) -> int:
@@ -136,9 +139,9 @@ class Attention:
     """Who of the heads still speaks: by what they say, and by our own clock."""
 
     def __init__(self) -> None:
-        self._heard: dict[str, tuple[Head, float]] = {}
+        self._heard: dict[str, tuple[HeadRecord, float]] = {}
 
-    def hears(self, heads: Mapping[str, Head]) -> None:
+    def hears(self, heads: Mapping[str, HeadRecord]) -> None:
         """What each of them has said last; what was said before is not news."""
         now_s = time.monotonic()
         self._heard = {
@@ -154,11 +157,11 @@ class Attention:
             return 0.0
         return time.monotonic() - self._heard[name][1]
 
-    def known(self) -> list[tuple[Head, float]]:
+    def known(self) -> list[tuple[HeadRecord, float]]:
         """Each head that was heard, and for how long it has said nothing new."""
         return [(head, self.silent_s(name)) for name, (head, _) in self._heard.items()]
 
-    def present(self) -> list[Head]:
+    def present(self) -> list[HeadRecord]:
         """Those that are there."""
         return [head for name, (head, _) in self._heard.items() if self.silent_s(name) < GONE_S]
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from rota.core.facts.states import JobState
 from rota.store.api import AuditFilter, JobFilter
-from rota.store.statements import AUDIT_COLUMNS
+from rota.store.statements import AUDIT_COLUMNS, JOB_BODY
 
 ALL_STATES = tuple(JobState)
 
@@ -28,7 +28,7 @@ def listing(
     if len(ranges) == 1:
         ((conditions, own),) = ranges
         where = _where(conditions + common)
-        text = f"SELECT body FROM jobs{where} ORDER BY id {order} LIMIT ?"
+        text = f"SELECT {JOB_BODY} FROM jobs{where} ORDER BY id {order} LIMIT ?"
         return text, [*own, *values, limit]
     parts: list[str] = []
     given: list[Any] = []
@@ -39,7 +39,7 @@ def listing(
         given += [*own, *values, limit]
     merged = " UNION ALL ".join(parts)
     text = (
-        f"SELECT body FROM jobs WHERE id IN"
+        f"SELECT {JOB_BODY} FROM jobs WHERE id IN"
         f" (SELECT id FROM ({merged}) AS m ORDER BY id {order} LIMIT ?) ORDER BY id {order}"
     )
     return text, [*given, limit]

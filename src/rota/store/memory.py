@@ -20,7 +20,7 @@ from rota.core.facts.errors import Unavailable
 from rota.core.facts.states import FINAL, JobState
 from rota.store import rows, stats, unused
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
-from rota.store.disk import ArrayRow, Change, Fault, JobRow, MemoryDisk, ProcessDied, Tables
+from rota.store.disk import ArrayRow, DiskBatch, DiskFault, JobRow, MemoryDisk, ProcessDied, Tables
 from rota.store.errors import Contradiction
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from rota.core.facts.site.audit import Audited
     from rota.store.stats import StateSums
 
-__all__ = ["Fault", "MemoryDisk", "MemoryStore", "ProcessDied"]
+__all__ = ["DiskFault", "MemoryDisk", "MemoryStore", "ProcessDied"]
 
 
 class MemoryStore:
@@ -62,7 +62,7 @@ class MemoryStore:
     def commit(self, batch: Batch) -> None:
         """All or nothing. Raises what ``MemoryDisk.fault`` asks for."""
         tables = self._tables
-        change = Change(
+        change = DiskBatch(
             jobs=[_job_row(job) for job in batch.jobs],
             arrays=[
                 _array_row(array, with_sweep=array.id not in tables.sweeps)
@@ -78,7 +78,7 @@ class MemoryStore:
         _refuse_contradictions(change, tables)
         self._write(change)
 
-    def _write(self, change: Change) -> None:
+    def _write(self, change: DiskBatch) -> None:
         try:
             self.disk.write(change)
         except ProcessDied:
@@ -223,7 +223,7 @@ class MemoryStore:
             if tables.events[seq][3] in rows.CHATTER and tables.events[seq][1] < before_s
         ][:limit]
         if jobs or arrays or chatter:
-            self._write(Change(pruned=(jobs, arrays, chatter)))
+            self._write(DiskBatch(pruned=(jobs, arrays, chatter)))
         return len(jobs) + len(arrays) + len(chatter)
 
     def _family(self, row: JobRow) -> int:
@@ -246,7 +246,7 @@ class MemoryStore:
 
     def prune_audit(self, before_s: float, *, limit: int = 5000) -> int:
         old = sum(record.at_s < before_s for record in self._tables.audit[:limit])
-        self._write(Change(audit_gone=old))
+        self._write(DiskBatch(audit_gone=old))
         return old
 
     def unused_blobs(self, before_s: float) -> list[str]:
@@ -260,7 +260,7 @@ class MemoryStore:
 
     def drop_blobs(self, digests: list[str], before_s: float) -> None:
         """Drop them, except those that a submit has used since."""
-        self._write(Change(dropped=self._old_blobs(digests, before_s)))
+        self._write(DiskBatch(dropped=self._old_blobs(digests, before_s)))
 
     def _old_blobs(self, digests: list[str], before_s: float) -> list[str]:
         used, horizon_s = self._tables.used, before_s - unused.MARGIN_S
@@ -278,14 +278,14 @@ class MemoryStore:
         return self._tables.bookmarks.get(name, "")
 
     def set_bookmark(self, name: str, place: str) -> None:
-        self._write(Change(bookmarks={name: place}))
+        self._write(DiskBatch(bookmarks={name: place}))
 
     def answer(self, key: str) -> bytes | None:
         found = self._tables.answers.get(key)
         return None if found is None else found[1]
 
     def set_answer(self, key: str, at_s: float, body: bytes | None, *, before_s: float) -> None:
-        self._write(Change(answer=(key, at_s, body, before_s)))
+        self._write(DiskBatch(answer=(key, at_s, body, before_s)))
 
     def tidy(self) -> None:
         """Nothing to do."""
@@ -294,7 +294,7 @@ class MemoryStore:
         self._alive = False
 
 
-def _refuse_contradictions(change: Change, tables: Tables) -> None:
+def _refuse_contradictions(change: DiskBatch, tables: Tables) -> None:
     """What the unique indexes of a database do."""
     for event in change.events:
         if event[0] in tables.events:

@@ -11,7 +11,7 @@ from rota.store.sql import SqlStore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.store.driver import Driver
+    from rota.store.driver import DatabaseDriver
     from rota.store.heads import Lookout
 
 POSTGRES = ("postgresql", "postgres", "postgresql+psycopg")
@@ -51,7 +51,7 @@ def open_lookout(url: str) -> Lookout:
     return Lookout(url.partition("://")[2])
 
 
-def _driver(url: str, wait_s: float | None) -> Driver:
+def _driver(url: str, wait_s: float | None) -> DatabaseDriver:
     scheme, colon, rest = url.partition("://")
     if not url or (colon and not rest):
         raise Rejected.bad("database", url, _ALLOWED)
@@ -68,7 +68,7 @@ def _driver(url: str, wait_s: float | None) -> Driver:
     return SqliteDriver(path)
 
 
-def _postgres(rest: str, wait_s: float | None) -> Driver:
+def _postgres(rest: str, wait_s: float | None) -> DatabaseDriver:
     with missing_postgres():
         from rota.store.postgres import LOCK_WAIT_S, PostgresDriver
     return PostgresDriver(rest, LOCK_WAIT_S if wait_s is None else wait_s)

@@ -18,7 +18,7 @@ from rota.store import rows
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.store.driver import Driver
+    from rota.store.driver import DatabaseDriver
 
 #: Their names in the table of blobs, in the order of their numbers.
 PREFIX, BEYOND = "outcomes/", "outcomes0"
@@ -30,7 +30,7 @@ Ended = list[tuple[int, JobState]]
 Pages = list[tuple[int, bytes]]
 
 
-def load(driver: Driver) -> tuple[Pages, Ended]:
+def load(driver: DatabaseDriver) -> tuple[Pages, Ended]:
     """All that ended: in sealed pages, and one by one."""
     found = driver.read(
         "SELECT digest, body FROM blobs WHERE digest >= ? AND digest < ? ORDER BY digest",
@@ -43,7 +43,7 @@ def load(driver: Driver) -> tuple[Pages, Ended]:
     return pages, ended
 
 
-def sealable(driver: Driver, next_id: int, limit: int) -> list[tuple[str, bytes, None]]:
+def sealable(driver: DatabaseDriver, next_id: int, limit: int) -> list[tuple[str, bytes, None]]:
     """Up to ``limit`` pages that can be sealed now, as rows of ``blobs``. From any thread."""
     names = driver.read(
         "SELECT digest FROM blobs WHERE digest >= ? AND digest < ?", (PREFIX, BEYOND)
@@ -70,7 +70,7 @@ def _between(numbers: list[int]) -> Iterator[tuple[int, int | None]]:
     yield begin, None
 
 
-def _ended(driver: Driver, first: int, last: int | None) -> Ended:
+def _ended(driver: DatabaseDriver, first: int, last: int | None) -> Ended:
     text = f"SELECT id, state FROM jobs WHERE id >= ? AND state IN ({_FINAL})"
     values = [first]
     if last is not None:
@@ -79,7 +79,7 @@ def _ended(driver: Driver, first: int, last: int | None) -> Ended:
     return [(job_id, _STATES[state]) for job_id, state in driver.read(text, values)]
 
 
-def _is_final(driver: Driver, first: int, last: int) -> bool:
+def _is_final(driver: DatabaseDriver, first: int, last: int) -> bool:
     ((waiting,),) = driver.read(
         f"SELECT (SELECT count(*) FROM jobs WHERE id BETWEEN ? AND ? AND state IN ({_OPEN}))"
         " + (SELECT count(*) FROM arrays WHERE waiting = 1 AND id <= ? AND last_id >= ?)",

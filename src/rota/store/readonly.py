@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     import sqlalchemy as sa
 
-    from rota.store.driver import Driver, Probe
+    from rota.store.driver import DatabaseDriver, Probe
     from rota.store.statements import Statement
 
 #: The database of a state folder.
@@ -38,7 +38,7 @@ def open_readonly(place: str) -> SqlStore:
     if is_archive(Path(place)):
         return open_archive(Path(place))
     scheme, colon, rest = place.partition("://")
-    driver: Driver
+    driver: DatabaseDriver
     if colon and scheme in POSTGRES:
         driver = _postgres(rest)
     elif colon and scheme not in ("sqlite", "sqlite+pysqlite"):
@@ -66,7 +66,7 @@ def _file(place: str) -> Path:
     return found
 
 
-def _refuse_strange(driver: Driver) -> None:
+def _refuse_strange(driver: DatabaseDriver) -> None:
     version = ""
     if {"alembic_version", "events"} <= driver.tables():
         version = str(driver.read("SELECT version_num FROM alembic_version")[0][0])
@@ -152,7 +152,7 @@ def _refuse_writing(name: str) -> NoReturn:
     raise AssertionError(f"{name} was opened only to read")
 
 
-def _postgres(rest: str) -> Driver:
+def _postgres(rest: str) -> DatabaseDriver:
     with missing_postgres():
         from rota.store.postgres import PostgresDriver, public_name
 

@@ -63,8 +63,8 @@ sa.Index(
     sqlite_where=jobs.c.array_id.is_not(None),
     postgresql_where=jobs.c.array_id.is_not(None),
 )
-# Carries the key along, so that loading the recent keys reads this index alone.
-sa.Index("jobs_created", jobs.c.created_at.desc(), jobs.c.user_id, jobs.c.submit_key)
+# Ascending, as rows come: entries are added at its end, and its pages become full.
+sa.Index("jobs_created", jobs.c.created_at)
 
 arrays = sa.Table(
     "arrays",
@@ -112,6 +112,15 @@ sa.Index(
     postgresql_where=events.c.job_id.is_(None),
 )
 
+#: On which pages of the log (the numbers of their rows) blocks of ids are mentioned: log/page.py.
+mentions = sa.Table(
+    "mentions",
+    metadata,
+    sa.Column("block", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sqlite_with_rowid=False,
+)
+
 audit = sa.Table(
     "audit",
     metadata,
@@ -124,8 +133,8 @@ audit = sa.Table(
     sa.Column("object", sa.Text, nullable=False),
     sa.Column("refused", sa.Text, nullable=False),
 )
-# No index by user: each submit would pay for it, and few ask.
-sa.Index("audit_object", audit.c.object, audit.c.seq)
+# No index by user: each submit would pay for it, and few ask. Of one object there are few records.
+sa.Index("audit_object", audit.c.object)
 
 blobs = sa.Table(
     "blobs",
@@ -189,11 +198,18 @@ alembic_version = sa.Table(
 )
 
 
+#: A job is written three times in its first hours. Left alone, PostgreSQL clears away what was
+#: written over once that is a fifth of the table, and meanwhile new rows make the table longer.
+OFTEN_CLEARED = "ALTER TABLE jobs SET (autovacuum_vacuum_scale_factor = 0.02)"
+
+
 def script(dialect: sa.Dialect) -> str:
     """The statements that make a fresh database."""
     statements: list[str] = []
     for table in sorted(metadata.tables.values(), key=lambda table: table.name):
         statements.append(str(CreateTable(table).compile(dialect=dialect)).strip())
+        if table is jobs and dialect.name == "postgresql":
+            statements.append(OFTEN_CLEARED)
         statements += [
             str(CreateIndex(index).compile(dialect=dialect)).strip()
             for index in sorted(table.indexes, key=lambda index: str(index.name))

@@ -40,7 +40,7 @@ CREATE TABLE audit (
     PRIMARY KEY (seq)
 );
 
-CREATE INDEX audit_object ON audit (object, seq);
+CREATE INDEX audit_object ON audit (object);
 
 CREATE TABLE blobs (
     digest TEXT NOT NULL,
@@ -96,9 +96,11 @@ CREATE TABLE jobs (
     PRIMARY KEY (id)
 );
 
+ALTER TABLE jobs SET (autovacuum_vacuum_scale_factor = 0.02);
+
 CREATE INDEX jobs_array ON jobs (array_id, id) WHERE array_id IS NOT NULL;
 
-CREATE INDEX jobs_created ON jobs (created_at DESC, user_id, submit_key);
+CREATE INDEX jobs_created ON jobs (created_at);
 
 CREATE INDEX jobs_project ON jobs (project, state, id) WHERE project IS NOT NULL;
 
@@ -107,6 +109,12 @@ CREATE INDEX jobs_state ON jobs (state, id);
 CREATE UNIQUE INDEX jobs_uid ON jobs (uid);
 
 CREATE INDEX jobs_user ON jobs (user_id, state, id);
+
+CREATE TABLE mentions (
+    block BIGINT NOT NULL,
+    seq BIGINT NOT NULL,
+    PRIMARY KEY (block, seq)
+);
 
 CREATE TABLE meta (
     key TEXT NOT NULL,

@@ -13,6 +13,8 @@ from rota.store.forget.months import Months
 from rota.store.forget.prune import Pruning, read_marks
 from rota.store.heap import no_collection
 from rota.store.listing import listing, listing_audit
+from rota.store.log.paging import Paging
+from rota.store.log.reading import EventLog
 from rota.store.migrations import mark, prepare
 from rota.store.packing import Packing
 
@@ -22,24 +24,27 @@ if TYPE_CHECKING:
     from rota.core.changes.events import Recorded
     from rota.core.facts.array import Array
     from rota.core.facts.job import Job
-    from rota.store.driver import Driver
+    from rota.store.driver import DatabaseDriver
     from rota.store.statements import Statement
     from rota.store.stats import StateSums
 
 EVENTS_PER_READ = 5000
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
 _OPEN = ", ".join(f"'{state}'" for state in rows.OPEN_STATES)
+_JOBS = f"SELECT {statements.JOB_BODY} FROM jobs"
 
 
 class SqlStore:
     """Implements ``api.Store``. ``commit``, ``prune`` and ``tidy`` belong to one thread."""
 
-    def __init__(self, driver: Driver, *, upgrade: bool = True) -> None:
+    def __init__(self, driver: DatabaseDriver, *, upgrade: bool = True) -> None:
         """``upgrade``: bring the database to the schema that this code knows, if it is older."""
         self.driver = driver
         #: Arrays whose sweep is certainly on disk and need not be written again.
         self._swept: set[int] = set()
         self._packing = Packing(driver)
+        self.log = EventLog(driver, self.plain)
+        self._paging = Paging(driver, self.plain)
         self._months = Months(driver)
         if upgrade:
             prepare(driver)
@@ -131,10 +136,7 @@ class SqlStore:
             cluster_id=cluster_id,
             next_id=marks.next_id,
             next_seq=marks.next_seq,
-            jobs=[
-                self._job(body)
-                for (body,) in read(f"SELECT body FROM jobs WHERE state IN ({_OPEN}) ORDER BY id")
-            ],
+            jobs=[self._job(row) for row in read(f"{_JOBS} WHERE state IN ({_OPEN}) ORDER BY id")],
             arrays=[
                 rows.decode_array(body, sweep)
                 for body, sweep in read("SELECT body, sweep FROM arrays ORDER BY id")
@@ -162,22 +164,22 @@ class SqlStore:
         found = self.driver.read("SELECT body FROM blobs WHERE digest = ?", (digest,))
         return bytes(found[0][0]) if found else None
 
-    def plain(self, body: bytes) -> bytes:
-        """A body of a row as it was before it was packed."""
-        return self._packing.plain(body)
+    def plain(self, body: bytes, uid: str = "", key: str | None = None) -> bytes:
+        """A body as it was before it was packed; of a job with ``statements.JOB_BODY``."""
+        return self._packing.plain(body, uid, key)
 
-    def _job(self, body: bytes) -> Job:
-        return rows.decode_job(self.plain(body))
+    def _job(self, row: rows.Row) -> Job:
+        return rows.decode_job(self.plain(*row))
 
     def job(self, job_id: int) -> Job | None:
-        return self._one_job("SELECT body FROM jobs WHERE id = ?", job_id)
+        return self._one_job(f"{_JOBS} WHERE id = ?", job_id)
 
     def job_by_uid(self, uid: str) -> Job | None:
-        return self._one_job("SELECT body FROM jobs WHERE uid = ?", uid)
+        return self._one_job(f"{_JOBS} WHERE uid = ?", uid)
 
     def _one_job(self, text: str, key: int | str) -> Job | None:
         found = self.driver.read(text, (key,))
-        return self._job(found[0][0]) if found else None
+        return self._job(found[0]) if found else None
 
     def array(self, array_id: int) -> Array | None:
         return self._one_array("SELECT body, sweep FROM arrays WHERE id = ?", array_id)
@@ -194,7 +196,7 @@ class SqlStore:
     ) -> list[Job]:
         """Jobs that have rows, by id, beyond ``after`` (0: from the start, or from the newest)."""
         text, values = listing(wanted, after=after, limit=limit, newest_first=newest_first)
-        return [self._job(body) for (body,) in self.driver.read(text, values)]
+        return [self._job(row) for row in self.driver.read(text, values)]
 
     def elements(self, array: int, states: tuple[JobState, ...], limit: int) -> list[Job]:
         return self.list_jobs(JobFilter(states=states, array=array), limit=limit)
@@ -213,22 +215,18 @@ class SqlStore:
     ) -> list[Job]:
         """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
         text, values = stats.longest(since_s, user, now_s, limit)
-        return [self._job(body) for (body,) in self.driver.read(text, values)]
+        return [self._job(row) for row in self.driver.read(text, values)]
 
     def jobs_submitted(self, since_s: float, until_s: float, *, limit: int) -> Iterator[Job]:
         """The jobs that were submitted between two moments, the newest first."""
         text, values = stats.submitted(since_s, until_s, limit)
-        for (body,) in self.driver.read(text, values):
-            yield self._job(body)
+        for row in self.driver.read(text, values):
+            yield self._job(row)
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]:
         """The log beyond ``after``, or what it says about one job (or one array)."""
-        about, values = (" AND job_id = ?", (after, job)) if job else ("", (after,))
-        found = self.driver.read(
-            f"SELECT seq, at_s, actor, body FROM events WHERE seq > ?{about} ORDER BY seq LIMIT ?",
-            (*values, limit),
-        )
-        return [rows.recorded((*row[:3], self.plain(row[3]))) for row in found]
+        found = self.log.rows(after=after, job=job, limit=limit)
+        return [rows.recorded((*row[:3], row[-1])) for row in found]
 
     def all_events(self) -> Iterator[Recorded]:
         after = 0
@@ -250,7 +248,8 @@ class SqlStore:
 
     def prune(self, before_s: float, *, limit: int = 500, keep: Collection[int] = ()) -> int:
         """Drop up to ``limit`` jobs that ended before a time; see ``prune.py`` for what stays."""
-        return Pruning(self.driver, self._months, before_s, frozenset(keep)).run(limit)
+        pruning = Pruning(self.driver, self._months, self._paging, before_s, frozenset(keep))
+        return pruning.run(limit)
 
     def unused_blobs(self, before_s: float) -> list[str]:
         """Which blobs nothing refers to; see ``unused.py``."""
@@ -268,8 +267,8 @@ class SqlStore:
         return len(fresh)
 
     def pack(self, before_s: float, *, limit: int = 100) -> int:
-        """Pack what was written before a time; see ``packing.py``."""
-        return self._packing.run(before_s, limit)
+        """Pack what was written before a time; see ``packing.py`` and ``log/paging.py``."""
+        return self._packing.run(before_s, limit) + self._paging.run(before_s)
 
     def bookmark(self, name: str) -> str:
         found = self.driver.read("SELECT value FROM meta WHERE key = ?", (f"bookmark {name}",))

@@ -27,6 +27,8 @@ JOB_COLUMNS = (
 )
 #: What never changes is left out of updates: its indexes then need no write.
 JOB_FIXED = frozenset({"id", "uid", "user_id", "created_at", "array_id", "submit_key"})
+#: What a job is read from: its body may be packed with what the other two say.
+JOB_BODY = "body, uid, submit_key"
 ARRAY_COLUMNS = (
     *("id", "uid", "user_id", "last_id", "waiting", "cut_at", "created_at", "submit_key"),
     *("body", "sweep"),
@@ -36,6 +38,7 @@ AUDIT_COLUMNS = ("at_s", "user_id", "via", "address", "action", "object", "refus
 BLOB_COLUMNS = ("digest", "body", "used_s")
 BLOB_FIXED = frozenset({"digest", "body"})
 EVENT_COLUMNS = ("seq", "at_s", "actor", "kind", "job_id", "body")
+MENTION_COLUMNS = ("block", "seq")
 
 #: Rows per statement. Few sizes, so that each is prepared once and then found again.
 SIZES = (256, 64, 16)
@@ -54,6 +57,17 @@ def upsert_arrays(rows: list[Row]) -> Iterator[Statement]:
 def insert_events(rows: list[Row]) -> Iterator[Statement]:
     for chunk in _chunks(rows):
         yield _insert("events", EVENT_COLUMNS, len(chunk)), _flat(chunk)
+
+
+def insert_mentions(rows: list[Row]) -> Iterator[Statement]:
+    for chunk in _chunks(rows):
+        yield _insert("mentions", MENTION_COLUMNS, len(chunk)), _flat(chunk)
+
+
+def delete_mentions(seq: int, blocks: Sequence[int]) -> Iterator[Statement]:
+    for chunk in _chunks(blocks):
+        marks = _marks(len(chunk))
+        yield f"DELETE FROM mentions WHERE block IN ({marks}) AND seq = ?", (*chunk, seq)
 
 
 def insert_audit(rows: list[Row]) -> Iterator[Statement]:

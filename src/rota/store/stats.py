@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.core.facts.states import FINAL, JobState
+from rota.store.statements import JOB_BODY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -91,7 +92,7 @@ def longest(since_s: float, user: str, now_s: float, limit: int) -> tuple[str, l
     """The statement that gives the bodies of the jobs that ran longest, what still runs too."""
     where, values = _chosen(since_s, user)
     text = (
-        f"SELECT body FROM jobs WHERE {where}"
+        f"SELECT {JOB_BODY} FROM jobs WHERE {where}"
         f" AND state || '' IN ({_RUN}) AND started_at IS NOT NULL"
         " ORDER BY coalesce(completed_at, ?) - started_at DESC, id LIMIT ?"
     )
@@ -100,7 +101,7 @@ def longest(since_s: float, user: str, now_s: float, limit: int) -> tuple[str, l
 
 def submitted(since_s: float, until_s: float, limit: int) -> tuple[str, list[Any]]:
     """The statement that gives the bodies of the jobs of a period, the newest first."""
-    text = "SELECT body FROM jobs WHERE created_at >= ? AND created_at < ?"
+    text = f"SELECT {JOB_BODY} FROM jobs WHERE created_at >= ? AND created_at < ?"
     return f"{text} ORDER BY created_at DESC, id LIMIT ?", [since_s, until_s, limit]
 
 

@@ -17,7 +17,7 @@ from rota.store import rows, statements
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from rota.store.driver import Driver
+    from rota.store.driver import DatabaseDriver
 
 #: For so long after a use a submit need not say that it uses it again.
 REUSE_S = 86_400.0
@@ -51,7 +51,7 @@ def digests(body: bytes) -> tuple[str, str, str]:
     return spec.environment, spec.script, spec.stdin
 
 
-def unused(driver: Driver, plain: Callable[[bytes], bytes], before_s: float) -> list[str]:
+def unused(driver: DatabaseDriver, plain: Callable[..., bytes], before_s: float) -> list[str]:
     """The blobs that were last used long before a time, and that nothing refers to."""
     old = driver.read("SELECT digest FROM blobs WHERE used_s < ?", (before_s - MARGIN_S,))
     left = {digest for (digest,) in old}
@@ -59,12 +59,12 @@ def unused(driver: Driver, plain: Callable[[bytes], bytes], before_s: float) -> 
         return []
     # In this order: an element that has begun meanwhile was part of an array that stays.
     for bodies in (_jobs(driver, before_s), driver.read("SELECT body FROM arrays")):
-        for (body,) in bodies:
-            left.difference_update(digests(plain(body)))
+        for row in bodies:
+            left.difference_update(digests(plain(*row)))
     return sorted(left)
 
 
-def _jobs(driver: Driver, before_s: float) -> Iterable[tuple[bytes]]:
+def _jobs(driver: DatabaseDriver, before_s: float) -> Iterable[rows.Row]:
     """Those that were submitted before a time, and all that have not ended."""
     found = driver.read(
         "SELECT id FROM jobs WHERE created_at < ?"
@@ -73,7 +73,7 @@ def _jobs(driver: Driver, before_s: float) -> Iterable[tuple[bytes]]:
     )
     for at in range(0, len(found), ROWS):
         chosen = [job_id for (job_id,) in found[at : at + ROWS]]
-        for text, values in statements.select("jobs", "body", "id", chosen):
+        for text, values in statements.select("jobs", statements.JOB_BODY, "id", chosen):
             yield from driver.read(text, values)
 
 

@@ -12,6 +12,7 @@ import contextlib
 import os
 import re
 import tempfile
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.core.facts.errors import Rejected, Unavailable
@@ -89,6 +90,7 @@ class _Writing:
 
     def __init__(self, store: SqlStore, folder: Path) -> None:
         self._read, self._plain, self._folder = store.driver.read, store.plain, folder
+        self._log = store.log
 
     def run(self, before_s: float) -> Written:
         cluster = self._cluster()
@@ -97,7 +99,7 @@ class _Writing:
         told = _told(self._folder / SITE)
         if not (jobs or arrays or before_s > float(told.get("before_s", 0.0))):
             return Written(0, 0, 0)
-        events = self._add("events", self._new_events())
+        events = self._add_events()
         site = [
             (table, str(key), bytes(body))
             for table in rows.RECORDS
@@ -131,23 +133,30 @@ class _Writing:
             known.update(arrow().parquet.read_table(path, columns=["id"])["id"].to_pylist())
         return [number for (number,) in found if number not in known]
 
-    def _new_events(self) -> list[int]:
-        last = max((int(path.stem.split("-")[2]) for path in self._files("events")), default=0)
-        return [seq for (seq,) in self._read("SELECT seq FROM events WHERE seq > ?", (last,))]
+    def _add_events(self) -> int:
+        """The log beyond what is in a file, up to what is its newest event now."""
+        files = files_of(self._folder, "events")
+        last = max((int(path.stem.split("-")[2]) for path in files), default=0)
+        first = self._log.rows(after=last, limit=1)
+        if not first:
+            return 0
+        ((newest,),) = self._read("SELECT max(seq) FROM events")
+        path = self._file("events", first[0][0], newest)
+        return _write_file(path, COLUMNS["events"], self._log.groups(last, newest, GROUP), {})
 
-    def _files(self, table: str) -> list[Path]:
-        return files_of(self._folder, table)
+    def _file(self, table: str, first: int, last: int) -> Path:
+        return self._folder / f"{table}-{first:012}-{last:012}.parquet"
 
     def _add(self, table: str, numbers: list[int]) -> int:
-        if numbers:
-            numbers.sort()
-            name = f"{table}-{numbers[0]:012}-{numbers[-1]:012}.parquet"
-            _write_file(self._folder / name, COLUMNS[table], self._groups(table, numbers), {})
-        return len(numbers)
+        if not numbers:
+            return 0
+        path = self._file(table, numbers[0], numbers[-1])
+        return _write_file(path, COLUMNS[table], self._groups(table, numbers), {})
 
     def _groups(self, table: str, numbers: list[int]) -> Iterator[list[rows.Row]]:
         columns = COLUMNS[table]
         place, listed = columns.index("body"), ", ".join(columns)
+        own = itemgetter(columns.index("uid"), columns.index("submit_key"))
         for at in range(0, len(numbers), GROUP):
             group: list[rows.Row] = []
             chosen = statements.select(table, listed, columns[0], numbers[at : at + GROUP])
@@ -155,7 +164,8 @@ class _Writing:
                 group += self._read(text, values)
             group.sort()
             yield [
-                (*row[:place], self._plain(bytes(row[place])), *row[place + 1 :]) for row in group
+                (*row[:place], self._plain(bytes(row[place]), *own(row)), *row[place + 1 :])
+                for row in group
             ]
 
 
@@ -184,9 +194,9 @@ def told(path: Path) -> dict[str, str]:
 
 def _write_file(
     path: Path, columns: tuple[str, ...], groups: Iterable[list[rows.Row]], note: dict[str, str]
-) -> None:
-    """All of it on disk under its name, or nothing."""
-    pyarrow = arrow()
+) -> int:
+    """All of it on disk under its name, or nothing. How many rows it has."""
+    pyarrow, count = arrow(), 0
     schema = pyarrow.schema(
         [(name, _type(pyarrow, name)) for name in columns], {"format": str(FORMAT), **note}
     )
@@ -195,6 +205,7 @@ def _write_file(
         with os.fdopen(descriptor, "wb") as file:
             with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
                 for group in groups:
+                    count += len(group)
                     values = list(zip(*group, strict=True)) or [()] * len(columns)
                     arrays = [
                         pyarrow.array(column, schema.field(place).type)
@@ -208,6 +219,7 @@ def _write_file(
         with contextlib.suppress(OSError):
             os.unlink(part)
         raise
+    return count
 
 
 def _type(pyarrow: Any, column: str) -> Any:  # noqa: ANN401 - a package without types

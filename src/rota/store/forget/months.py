@@ -19,7 +19,7 @@ from rota.store import rows
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.store.driver import Driver
+    from rota.store.driver import DatabaseDriver
     from rota.store.statements import Statement
 
 KEPT = "events_kept"
@@ -45,7 +45,7 @@ class Month(NamedTuple):
 class Months:
     """The partitions of one database. In the thread that commits."""
 
-    def __init__(self, driver: Driver) -> None:
+    def __init__(self, driver: DatabaseDriver) -> None:
         self._driver = driver
         self.by_row = driver.dialect != "postgresql"
         #: The end of the newest one; None: it has to be read.

@@ -4,9 +4,10 @@ What goes: the rows of jobs that ended before a given time, the events about the
 which nothing is left, and what nodes told about themselves before that time. What stays, whatever
 its age: everything unfinished, the jobs and arrays that the caller names (the parents that
 waiting jobs still ask about), and whatever an Idempotency-Key may still point to. What they
-referred to goes later: see ``unused.py``; on PostgreSQL events go by whole months: see
-``months.py``. Ids and numbers of events are never used again: the
-highest ones are written down in the same transaction.
+referred to goes later: see ``unused.py``. Of events that share a page those go that nothing on
+record needs, once all of the page is old; on PostgreSQL events go by whole months, too: see
+``months.py``. Ids and numbers of events are never used again: the highest ones are written down in
+the same transaction.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.store import rows, statements
 
 if TYPE_CHECKING:
-    from rota.store.driver import Driver
+    from rota.store.driver import DatabaseDriver
     from rota.store.forget.months import Months
+    from rota.store.log.paging import Paging
     from rota.store.statements import Statement
 
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
@@ -33,7 +35,7 @@ class Marks(NamedTuple):
     last_s: float
 
 
-def read_marks(driver: Driver) -> Marks:
+def read_marks(driver: DatabaseDriver) -> Marks:
     meta = dict(driver.read("SELECT key, value FROM meta"))
     next_id, next_seq = int(meta.get("next_id", 1)), int(meta.get("next_seq", 1))
     last_s = float(meta.get("last_s", 0.0))
@@ -52,22 +54,33 @@ class Pruning:
     """One round. Run it in the thread that commits, again and again until it gives 0."""
 
     def __init__(
-        self, driver: Driver, months: Months, before_s: float, keep: frozenset[int]
+        self,
+        driver: DatabaseDriver,
+        months: Months,
+        paging: Paging,
+        before_s: float,
+        keep: frozenset[int],
     ) -> None:
         self._driver = driver
         self._months = months
+        self._paging = paging
         self._before_s = before_s
         self._keep = keep
         self._marks = read_marks(driver)
 
     def run(self, limit: int) -> int:
-        """Returns how many jobs, arrays and stray events it dropped."""
+        """Returns how many jobs, arrays, stray events and pages it dropped."""
         jobs = self._old_jobs(limit)
         arrays = self._old_arrays(limit)
         strays = self._old_chatter(limit) if self._months.by_row else []
         found = len(jobs) + len(arrays) + len(strays)
-        # Months last, once nothing keeps their events that goes anyway.
-        plan = self._gone(jobs, arrays, strays) if found else self._months.dropping(self._before_s)
+        # Pages and months last, once nothing keeps their events that goes anyway.
+        if found:
+            plan = self._gone(jobs, arrays, strays)
+        elif pages := self._paging.old(self._before_s):
+            plan, found = self._paging.letting_go(pages), len(pages)
+        else:
+            plan = self._months.dropping(self._before_s)
         if plan:
             marks = self._marks._asdict().items()
             self._driver.write([*(statements.set_meta(key, repr(n)) for key, n in marks), *plan])

@@ -17,17 +17,17 @@ from rota.store.statements import set_meta
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from rota.store.driver import Driver
+    from rota.store.driver import DatabaseDriver
 
 #: The newest file below ``versions``.
-HEAD = "008"
+HEAD = "009"
 #: Where the scripts are that make the tables of a fresh database.
 SCRIPTS = Path(__file__).parent.parent
 #: So many tables of another program are named.
 NAMED = 3
 
 
-def prepare(driver: Driver) -> None:
+def prepare(driver: DatabaseDriver) -> None:
     """Make the database ready for this code, or say in one line why it cannot be."""
     version = _version(driver)
     if version is None:
@@ -35,10 +35,12 @@ def prepare(driver: Driver) -> None:
     else:
         _refuse_newer(driver, version)
         if version != HEAD:
+            # A new reign, so that no other head takes this one, which is busy, for a silent leader.
+            driver.lead()
             upgrade(driver.engine())
 
 
-def _version(driver: Driver) -> str | None:
+def _version(driver: DatabaseDriver) -> str | None:
     """The migrations that the database has seen; None for an empty one."""
     tables = driver.tables()
     if {"alembic_version", "meta"} <= tables:
@@ -50,7 +52,7 @@ def _version(driver: Driver) -> str | None:
     return None
 
 
-def _foreign(driver: Driver, tables: frozenset[str]) -> Rejected:
+def _foreign(driver: DatabaseDriver, tables: frozenset[str]) -> Rejected:
     """Rota makes its tables in an empty database only."""
     names = sorted(tables)
     listed = ", ".join(names[:NAMED]) + (f" and {len(names) - NAMED} more" * (len(names) > NAMED))
@@ -61,7 +63,7 @@ def _foreign(driver: Driver, tables: frozenset[str]) -> Rejected:
     )
 
 
-def _refuse_newer(driver: Driver, version: str) -> None:
+def _refuse_newer(driver: DatabaseDriver, version: str) -> None:
     if not version.isdecimal():
         raise _foreign(driver, driver.tables())
     if int(version) > int(HEAD):
@@ -79,14 +81,14 @@ def _refuse_newer(driver: Driver, version: str) -> None:
         )
 
 
-def mark(driver: Driver) -> None:
+def mark(driver: DatabaseDriver) -> None:
     """From now on no Rota that knows less of what rows say opens it."""
     found = driver.read("SELECT value FROM meta WHERE key = 'format'")
     if not found or int(found[0][0]) < FORMAT:
         driver.write([set_meta("format", str(FORMAT))])
 
 
-def _create(driver: Driver) -> None:
+def _create(driver: DatabaseDriver) -> None:
     script = SCRIPTS / f"schema_{driver.dialect}.sql"
     tables = [(text, ()) for text in script.read_text().split(";\n") if text.strip()]
     driver.write(
