@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.backends.api import (
-    Away,
+    EngineAway,
     EngineJob,
     EngineNode,
+    EnginePhase,
+    EngineRefused,
     Feature,
     Full,
     Paced,
-    Phase,
-    Refused,
     Unsure,
 )
 from rota.backends.orders import parse_key
@@ -37,7 +37,7 @@ from rota.core.facts.node import Device, NodeSpec
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.backends.orders import Order
+    from rota.backends.orders import AttemptOrder
 
 
 class FolderSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -52,6 +52,7 @@ class FolderEngine:
     kind = "folder"
     features = frozenset({Feature.PLACES, Feature.SIGNALS, Feature.STREAMS})
     settle_s = 0.5
+    early = 0.0
     poll_s = 0.05
 
     def __init__(self, settings: FolderSettings) -> None:
@@ -66,7 +67,7 @@ class FolderEngine:
         except FileNotFoundError:
             return ""
         if fault == "away":
-            raise Away("the folder engine is away")
+            raise EngineAway("the folder engine is away")
         return fault
 
     async def open(self) -> None:
@@ -85,14 +86,14 @@ class FolderEngine:
         ]
         return [EngineNode(spec=spec) for spec in specs]
 
-    async def submit(self, order: Order) -> str:
+    async def submit(self, order: AttemptOrder) -> str:
         fault = self._fault()
         if fault == "full":
             raise Full("QueueIsFull")
         if fault == "paced":
             raise Paced("it has enough to start")
         if fault == "refuse":
-            raise Refused("such jobs are not taken here")
+            raise EngineRefused("such jobs are not taken here")
         number = str(len(list((self._folder / "jobs").iterdir())) + 1)
         job = self._folder / "jobs" / number
         job.mkdir()
@@ -131,12 +132,12 @@ class FolderEngine:
         if key is None or key.cluster != self.cluster:
             return None
         start, end = read(path / "start.json"), read(path / "end.json")
-        phase = Phase.ENDED if end else Phase.RUNNING if start else Phase.WAITING
+        phase = EnginePhase.ENDED if end else EnginePhase.RUNNING if start else EnginePhase.WAITING
         return EngineJob(
             uid=key.uid,
             id=path.name,
             phase=phase,
-            reason="held by the folder engine" if phase is Phase.WAITING else "",
+            reason="held by the folder engine" if phase is EnginePhase.WAITING else "",
             node=facts["node"],
             submitted_s=facts["submitted_s"],
             started_s=start.get("at_s", 0.0),
@@ -151,7 +152,7 @@ class FolderEngine:
     async def signal(self, job: EngineJob, number: int) -> None:
         self._fault()
         start = read(self._folder / "jobs" / job.id / "start.json")
-        if start and job.phase is not Phase.ENDED:
+        if start and job.phase is not EnginePhase.ENDED:
             try:
                 os.killpg(start["pid"], number)
             except ProcessLookupError:
@@ -161,8 +162,8 @@ class FolderEngine:
         path = self._folder / "jobs" / job.id
         if self._fault() == "deaf":
             (self._folder / "fault").unlink()
-            raise Away("the folder engine does not listen")
-        if job.phase is Phase.WAITING:
+            raise EngineAway("the folder engine does not listen")
+        if job.phase is EnginePhase.WAITING:
             write(path / "end.json", {"at_s": time.time(), "signal": 9})
         await self.signal(job, signal.SIGTERM if grace_s else signal.SIGKILL)
 

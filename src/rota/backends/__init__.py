@@ -16,6 +16,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
     pace          how long to wait before an engine is asked again
     intake        from attempts that shall start to submits
     gangs         members of a gang: when all are there, and how one job stands for all
+    flow          how many attempts an engine gets before there is room for them
     metering      what waits inside an engine, and what of it comes back
     news          what an engine shows, in the words of the agent's state machine
     machines      the engine's machines as nodes: names, cluster, what keeps jobs off

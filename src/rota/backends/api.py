@@ -19,14 +19,14 @@ from rota.core.facts.states import Blame, Cause
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.backends.orders import Order
+    from rota.backends.orders import AttemptOrder
 
 
 class EngineError(Exception):
     """Base of the four. Its text is one line for people, in the engine's own words."""
 
 
-class Refused(EngineError):
+class EngineRefused(EngineError):
     """It never will: the engine does not take such a job. ``fault`` says for whose sake."""
 
     def __init__(self, why: str, fault: Blame = Blame.JOB) -> None:
@@ -42,7 +42,7 @@ class Paced(Full):
     """Not now: the engine would take it, and is spared by its driver. Its turn will come."""
 
 
-class Away(EngineError):
+class EngineAway(EngineError):
     """The engine does not answer. Of a submit: it has not happened for certain."""
 
 
@@ -50,7 +50,7 @@ class Unsure(EngineError):
     """It may have happened: the answer was lost. Look before trying again."""
 
 
-class Phase(StrEnum):
+class EnginePhase(StrEnum):
     """Where a job is inside the engine."""
 
     WAITING = "waiting"
@@ -64,7 +64,7 @@ class EngineJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     #: Of the key that the engine gave back. Never believed by ``id`` alone.
     uid: str
     id: str
-    phase: Phase
+    phase: EnginePhase
     #: Why it waits, in the engine's own words.
     reason: str = ""
     #: The engine's node that it runs or ran on; of a gang that is one job, all of them.
@@ -97,7 +97,7 @@ class EngineNode(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     pool: bool = False
 
 
-class Way(Protocol):
+class ByteStream(Protocol):
     """Bytes between a visitor and a running job, until either is gone."""
 
     async def read(self) -> bytes:
@@ -119,12 +119,12 @@ class Way(Protocol):
 class Enterable(Protocol):
     """What a driver with the feature ``visits`` can do beside all the rest."""
 
-    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> Way:
+    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> ByteStream:
         """Run this beside the job on a terminal of its own, with the job's user, environment and
         folder.
         """
 
-    async def reach(self, job: EngineJob, port: int) -> Way:
+    async def reach(self, job: EngineJob, port: int) -> ByteStream:
         """A connection to a port on which the job listens."""
 
 
@@ -139,6 +139,9 @@ class Driver(Protocol):
     settle_s: float
     #: How long ``changes`` waits at most.
     poll_s: float
+    #: How many are handed in before there is room for each one that runs, where the site does not
+    #: say: 0 for an engine in whose queue jobs do not begin as others end.
+    early: float
     #: Whose keys are ours. Set by its host before the first ``jobs``.
     cluster: str
 
@@ -150,13 +153,13 @@ class Driver(Protocol):
     async def nodes(self) -> list[EngineNode]:
         """Every machine, also one that is out of service."""
 
-    async def submit(self, order: Order) -> str:
+    async def submit(self, order: AttemptOrder) -> str:
         """Hand it in, once. Gives the engine's id."""
 
     async def jobs(self) -> list[EngineJob]:
         """All that carry a key of our cluster and that the engine still lists, ended ones too.
 
-        A listing that is not complete is ``Away``, never a shorter one.
+        A listing that is not complete is ``EngineAway``, never a shorter one.
         """
 
     async def find(self, uids: Iterable[str]) -> list[EngineJob]:

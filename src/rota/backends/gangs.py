@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from rota.backends.api import EngineJob
-    from rota.backends.journal import Entry
-    from rota.backends.orders import Order
+    from rota.backends.journal import EngineEntry
+    from rota.backends.orders import AttemptOrder
     from rota.core.facts.node import NodeSpec
 
 
-def peers(entry: Entry, entries: Mapping[str, Entry]) -> list[Entry]:
+def peers(entry: EngineEntry, entries: Mapping[str, EngineEntry]) -> list[EngineEntry]:
     """All members of its gang by rank, or itself alone; nothing: some have not arrived."""
     if entry.gang is None:
         return [entry]
@@ -28,7 +28,7 @@ def peers(entry: Entry, entries: Mapping[str, Entry]) -> list[Entry]:
     return found if len(found) == len(entry.gang.uids) else []
 
 
-def whole(members: list[Entry], spec_of: Callable[[str], NodeSpec]) -> Order:
+def whole(members: list[EngineEntry], spec_of: Callable[[str], NodeSpec]) -> AttemptOrder:
     """The one order for a gang: on the nodes that were chosen, or as few machines as it takes."""
     orders = [member.order for member in members if member.order is not None]
     first = orders[0]
@@ -51,7 +51,7 @@ def whole(members: list[Entry], spec_of: Callable[[str], NodeSpec]) -> Order:
     return replace(first, node=on, gang=gang)
 
 
-def _fitting(order: Order, spec: NodeSpec) -> int:
+def _fitting(order: AttemptOrder, spec: NodeSpec) -> int:
     """How many of it one machine of a pool takes."""
     machine, launch = spec.machine, order.launch
     asked = (
@@ -62,7 +62,7 @@ def _fitting(order: Order, spec: NodeSpec) -> int:
     return min((has // wants for has, wants in asked if wants), default=1)
 
 
-def spread(listing: Iterable[EngineJob], entries: Mapping[str, Entry]) -> Iterator[EngineJob]:
+def spread(listing: Iterable[EngineJob], entries: Mapping[str, EngineEntry]) -> Iterator[EngineJob]:
     """What the engine shows of a gang, for each of its members."""
     for job in listing:
         entry = entries.get(job.uid)

@@ -18,40 +18,32 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.backends.api import Away, EngineError, Feature, Phase, Refused
+from rota.backends.api import EngineAway, EngineError, EnginePhase, EngineRefused, Feature
+from rota.backends.flow import Flow
 from rota.backends.gangs import spread
 from rota.backends.intake import Intake
-from rota.backends.journal import Entry, State
+from rota.backends.journal import EngineEntry, Stance
 from rota.backends.logs import EngineLogs
-from rota.backends.machines import Machines, next_look_s, out_of_service
-from rota.backends.metering import Meter
+from rota.backends.machines import Machines, next_look_s, out_of_service, with_early
+from rota.backends.metering import PoolMeter
 from rota.backends.news import ended, known, started
 from rota.backends.node_session import NodeSession
 from rota.backends.orders import Key, order_of
-from rota.backends.pace import Breaker
+from rota.backends.pace import EngineBreaker
 from rota.backends.pilot_tables import PREFIX
 from rota.backends.reconcile import Absences, look, one_each
 from rota.backends.registry import EngineSettings
-from rota.backends.visits import Visits
+from rota.backends.visits import EngineVisits
 from rota.core.facts.states import Cause
-from rota.session.instructions import (
-    Ended,
-    Forget,
-    GiveUp,
-    KeeperAll,
-    Seek,
-    Signal,
-    Spawn,
-    Waits,
-)
+from rota.session.instructions import Forget, GiveUp, Gone, KeeperAll, Queued, Seek, Signal, Spawn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
     from rota.backends.api import Driver, EngineJob, EngineNode
-    from rota.backends.journal import Journal
-    from rota.session.instructions import Instruction, Known, Started
+    from rota.backends.journal import EngineJournal
+    from rota.session.instructions import Began, Instruction, KnownAttempt
 
 #: A stop that an engine does not take is tried again.
 AGAIN_S = 1.0
@@ -66,7 +58,7 @@ class Engine:
         self,
         name: str,
         driver: Driver,
-        journal: Journal,
+        journal: EngineJournal,
         home: Path,
         url: str,
         token: str = "",
@@ -75,8 +67,9 @@ class Engine:
         self._name, self._driver, self._journal = name, driver, journal
         self._home, self._url, self._token = home, url, token
         self._settings = settings or EngineSettings(kind=driver.kind)
-        self._machines = Machines(name, self._settings.cluster or name)
-        self._breaker = Breaker(name)
+        cluster, inside_max = self._settings.cluster or name, self._settings.inside_max
+        self._machines = Machines(name, cluster, inside_max)
+        self._breaker = EngineBreaker(name)
         self._logs = EngineLogs(driver, home / "logs")
         self._absences = Absences(driver.settle_s)
         self._sessions: dict[str, NodeSession] = {}
@@ -84,7 +77,9 @@ class Engine:
         self._engine_nodes: dict[str, str] = {}
         #: What the engine showed of each living attempt when it was last looked at.
         self._seen: dict[str, EngineJob] = {}
-        self._meter = Meter(self._settings.inside_max, self._settings.give_back_s)
+        self._meter = PoolMeter(inside_max, self._settings.give_back_s)
+        early = self._settings.early
+        self._flow = Flow(getattr(driver, "early", 0.0) if early is None else early)
         self._intake = Intake(
             name,
             driver,
@@ -121,7 +116,7 @@ class Engine:
         while True:
             try:
                 await call()
-            except Away as error:
+            except EngineAway as error:
                 await asyncio.sleep(self._breaker.failed(str(error)))
             else:
                 self._breaker.answered()
@@ -142,7 +137,7 @@ class Engine:
         except EngineError as error:
             self._breaker.failed(str(error))
             return False
-        names = {f"{node.spec.name}.{self._name}" for node in listed}
+        names = {self._machines.name_of(node.spec.name) for node in listed}
         for name, session in self._sessions.items():
             if name not in names:
                 session.become(out_of_service(session.spec, "the engine does not list it any more"))
@@ -153,14 +148,15 @@ class Engine:
     def _take_node(self, node: EngineNode) -> NodeSession | None:
         """A session for a machine that is new; one that is known hears what has changed."""
         inside = node.spec.name
-        spec = self._machines.spec_of(node, self._driver.features, self._settings.inside_max)
+        places = self._flow.places(self._machines.name_of(inside))
+        spec = self._machines.spec_of(node, self._driver.features, places)
         session = self._sessions.get(spec.name)
         if session is not None:
             session.become(spec)
             return None
         home = self._home / "nodes" / inside
         self._engine_nodes[spec.name] = inside
-        visits = partial(Visits, self._driver, self._logs, self._shown)
+        visits = partial(EngineVisits, self._driver, self._logs, self._shown)
         session = NodeSession(spec, self._url, home, self._token, self._obey, visits)
         self._sessions[spec.name] = session
         if self._listed:
@@ -186,20 +182,20 @@ class Engine:
         if told := [event for event in again if event is not None]:
             session.hears(told)
 
-    def _intent(self, session: NodeSession, spawn: Spawn) -> Entry:
+    def _intent(self, session: NodeSession, spawn: Spawn) -> EngineEntry:
         launch, key = spawn.launch, Key(session.cluster, spawn.uid)
         node, pool = self._engine_nodes[session.name], session.spec.pool
         order = order_of(launch, key, node, pool=pool)
-        return Entry.intended(order, session.name, time.time())
+        return EngineEntry.intended(order, session.name, time.time())
 
-    def _told_again(self, uid: str) -> Started | Ended | None:
+    def _told_again(self, uid: str) -> Began | Gone | None:
         entry = self._journal.entries.get(uid)
         if entry is None:
-            return Ended(uid, 0.0, time.time(), lost=True, error="the engine does not know it")
+            return Gone(uid, 0.0, time.time(), lost=True, error="the engine does not know it")
         if entry.over:
             return ended(entry)
         job = self._seen.get(uid)
-        return started(job) if job is not None and job.phase is Phase.RUNNING else None
+        return started(job) if job is not None and job.phase is EnginePhase.RUNNING else None
 
     def _begin(self, errand: Coroutine[None, None, None]) -> None:
         task = asyncio.create_task(errand)
@@ -221,7 +217,7 @@ class Engine:
                     await self._driver.signal(job, order.signal)
                 elif order.signal == SIGTERM:
                     await self._driver.stop(job, entry.grace_s)
-            except Refused as error:
+            except EngineRefused as error:
                 log.warning("signal %d for attempt %s: %s", order.signal, order.uid, error)
                 return
             except EngineError as error:
@@ -250,23 +246,23 @@ class Engine:
             entry = self._journal.entries.get(uid)
             if entry is not None and entry.end is not None and entry.end.id:
                 with suppress(EngineError):
-                    with suppress(Refused):  # What it printed is gone, and it must go all the same.
+                    with suppress(EngineRefused):  # What it printed is gone; the job goes, too.
                         await self._logs.keep(entry.end)
                     await self._driver.forget(entry.end)
         self._journal.forget(uids, time.time())
         self._intake.forget(uids)
 
-    def _over(self, entry: Entry, end: EngineJob) -> None:
+    def _over(self, entry: EngineEntry, end: EngineJob) -> None:
         """On disk first; its state machine hears of it after that."""
-        entry = replace(entry, state=State.ENDED, end=end, order=None)
+        entry = replace(entry, state=Stance.ENDED, end=end, order=None)
         self._journal.put([entry])
         self._seen.pop(entry.uid, None)
         if (session := self._sessions.get(entry.node)) is not None:
             session.hears([ended(entry)])
 
-    def _tell_waits(self, entry: Entry, reason: str, number: str = "", where: str = "") -> None:
+    def _tell_waits(self, entry: EngineEntry, why: str, number: str = "", where: str = "") -> None:
         if (session := self._sessions.get(entry.node)) is not None:
-            session.hears_waits(Waits(entry.uid, reason, number, where))
+            session.hears_waits(Queued(entry.uid, why, number, where))
 
     async def _follow(self) -> None:
         while True:
@@ -319,6 +315,9 @@ class Engine:
         if any(entry.end is not None and entry.end.cause is Cause.NODE_LOST for entry in over):
             await self._look_at_nodes()  # Told first, so that another try goes elsewhere.
         self._tell(over)
+        self._flow.look(self._journal.entries, found.seen, over, asked_s)
+        for session in self._sessions.values():
+            session.become(with_early(session.spec, self._flow.places(session.name)))
         for uid in found.due:
             self._intake.submit(uid)
         for stray in found.strays:
@@ -351,20 +350,20 @@ class Engine:
             if entry is None or entry.over or uid in busy:
                 continue
             if job is None:
-                entry = replace(entry, state=State.MISSING, order=None)
+                entry = replace(entry, state=Stance.MISSING, order=None)
                 self._journal.put([entry])
                 self._tell([entry])
-            elif job.phase is Phase.ENDED:
+            elif job.phase is EnginePhase.ENDED:
                 self._over(entry, job)
 
-    def _tell(self, over: list[Entry]) -> None:
+    def _tell(self, over: list[EngineEntry]) -> None:
         """Starts, ends and waits, node by node, in one message each."""
-        events: dict[str, list[Started | Ended]] = {}
+        events: dict[str, list[Began | Gone]] = {}
         for uid, job in self._seen.items():
             entry = self._journal.entries[uid]
-            if job.phase is Phase.RUNNING:
+            if job.phase is EnginePhase.RUNNING:
                 events.setdefault(entry.node, []).append(started(job))
-            elif job.phase is Phase.WAITING and self._meter.is_news(uid):
+            elif job.phase is EnginePhase.WAITING and self._meter.is_news(uid):
                 self._tell_waits(entry, job.reason or "it waits", job.id, job.node)
         for entry in over:
             events.setdefault(entry.node, []).append(ended(entry))
@@ -376,7 +375,9 @@ class Engine:
         """What waits inside for too long waits better outside, where others may pass it."""
         self._intake.give_back_incomplete(time.time())
         entries = self._journal.entries
-        pools = {name for name, session in self._sessions.items() if session.spec.pool}
+        # Where jobs end and others are handed in early, what waits will have its turn.
+        specs = [session.spec for session in self._sessions.values()]
+        pools = {spec.name for spec in specs if spec.pool and not spec.early}
         due = [*self._meter.given_back(self._seen, entries, pools, time.time())]
         for uid, why in due:
             reason = f"{why} inside {self._name}: {self._seen[uid].reason}"
@@ -385,11 +386,11 @@ class Engine:
             await self._look_at_nodes()  # As above.
         for uid in [uid for uid, entry in entries.items() if entry.given_back]:
             job = self._handle(uid)
-            if job is not None and job.uid == uid and job.phase is Phase.WAITING:
+            if job is not None and job.uid == uid and job.phase is EnginePhase.WAITING:
                 with suppress(EngineError):  # The next look finds it again.
                     await self._driver.stop(job, 0.0)
 
-    def _known_on(self, node: str) -> tuple[Known, ...]:
+    def _known_on(self, node: str) -> tuple[KnownAttempt, ...]:
         entries = [entry for entry in self._journal.entries.values() if entry.node == node]
         return tuple(known(entry, self._seen.get(entry.uid)) for entry in entries)
 

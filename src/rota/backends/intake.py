@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from rota.backends import gangs
-from rota.backends.api import Away, EngineError, Feature, Full, Paced, Refused
-from rota.backends.journal import State
+from rota.backends.api import EngineAway, EngineError, EngineRefused, Feature, Full, Paced
+from rota.backends.journal import Stance
 from rota.backends.news import unstarted
 from rota.core.facts.states import Blame
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.backends.api import Driver, EngineJob
-    from rota.backends.journal import Entry, Journal
+    from rota.backends.journal import EngineEntry, EngineJournal
     from rota.backends.orders import Gang
     from rota.core.facts.node import NodeSpec
 
@@ -42,11 +43,11 @@ class Intake:
         self,
         name: str,
         driver: Driver,
-        journal: Journal,
+        journal: EngineJournal,
         give_back_s: float,
         spec_of: Callable[[str], NodeSpec],
-        over: Callable[[Entry, EngineJob], None],
-        waits: Callable[[Entry, str], None],
+        over: Callable[[EngineEntry, EngineJob], None],
+        waits: Callable[[EngineEntry, str], None],
     ) -> None:
         self._name, self._driver, self._journal = name, driver, journal
         self._give_back_s, self._spec_of = give_back_s, spec_of
@@ -54,6 +55,7 @@ class Intake:
         #: Submits under way, of which no list of the engine says anything.
         self.busy: dict[str, asyncio.Task[None]] = {}
         self._door = asyncio.Semaphore(SUBMITS_MAX)
+        self._turns: dict[str, asyncio.Lock] = {}
         #: Not to be started any more.
         self._withdrawn: set[str] = set()
         #: Once handed in, the engine may have it.
@@ -81,7 +83,7 @@ class Intake:
             if group and not any(member.uid in self.busy for member in group):
                 self._begin(group)
 
-    def _begin(self, group: list[Entry]) -> None:
+    def _begin(self, group: list[EngineEntry]) -> None:
         uids = [member.uid for member in group]
         self._tried.update(uids)
         task = asyncio.create_task(self._hand_in(uids))
@@ -97,11 +99,11 @@ class Intake:
                 self._end(group, STOPPED, Blame.NODE)
                 return
             try:
-                async with self._door:
+                async with self._turn(group[0].node), self._door:
                     number = await self._driver.submit(order)
                 self._taken(uids, number, order.gang)
                 return
-            except Refused as error:
+            except EngineRefused as error:
                 self._end(group, str(error), error.fault)
                 return
             except Full as error:
@@ -111,30 +113,35 @@ class Intake:
                     return
                 for entry in group:
                     self._waits(entry, str(error))
-            except Away:
+            except EngineAway:
                 pass  # For certain not there: the next try is as good as this one was.
             except EngineError as error:
                 log.warning("%s may not have reached %s: %s", uids[0], self._name, error)
                 return
             await asyncio.sleep(AGAIN_S)
 
-    def _intended(self, uids: list[str]) -> list[Entry]:
+    def _turn(self, node: str) -> asyncio.Lock | nullcontext[None]:
+        """Where attempts wait inside for others to end, they must stand there in our order."""
+        early = self._spec_of(node).early
+        return self._turns.setdefault(node, asyncio.Lock()) if early else nullcontext()
+
+    def _intended(self, uids: list[str]) -> list[EngineEntry]:
         """All of them, if none was handed in or has ended; else none."""
         known = [self._journal.entries.get(uid) for uid in uids]
-        group = [entry for entry in known if entry is not None and entry.state is State.INTENDED]
+        group = [entry for entry in known if entry is not None and entry.state is Stance.INTENDED]
         return group if len(group) == len(uids) else []
 
     def _taken(self, uids: list[str], number: str, gang: Gang | None) -> None:
         """The answer may come after its start, its end, and all that followed from them."""
         now_s = time.time()
         self._journal.put(
-            replace(entry, state=State.SUBMITTED, id=number, at_s=now_s, gang=gang)
+            replace(entry, state=Stance.SUBMITTED, id=number, at_s=now_s, gang=gang)
             for uid in uids
             if (entry := self._journal.entries.get(uid)) is not None
-            and entry.state is State.INTENDED
+            and entry.state is Stance.INTENDED
         )
 
-    def _end(self, group: list[Entry], why: str, fault: Blame) -> None:
+    def _end(self, group: list[EngineEntry], why: str, fault: Blame) -> None:
         for entry in group:
             self._over(entry, unstarted(entry.uid, why, fault))
 
@@ -154,8 +161,8 @@ class Intake:
             if now_s - entry.at_s > self._give_back_s and self._lacks_peers(entry):
                 self._end([entry], "the rest of its gang did not come", Blame.NODE)
 
-    def _lacks_peers(self, entry: Entry) -> bool:
-        if entry.state is not State.INTENDED or entry.uid in self._tried:
+    def _lacks_peers(self, entry: EngineEntry) -> bool:
+        if entry.state is not Stance.INTENDED or entry.uid in self._tried:
             return False
         return not gangs.peers(entry, self._journal.entries)
 

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.backends.api import EngineJob, Phase
-from rota.backends.orders import Gang, Order
+from rota.backends.api import EngineJob, EnginePhase
+from rota.backends.orders import AttemptOrder, Gang
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -27,7 +27,7 @@ CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WI
 """
 
 
-class State(StrEnum):
+class Stance(StrEnum):
     """How far an attempt has come, as far as this host knows for certain."""
 
     INTENDED = "intended"
@@ -37,14 +37,14 @@ class State(StrEnum):
     MISSING = "missing"
 
 
-class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class EngineEntry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One attempt on this engine."""
 
     uid: str
     #: The node of ours that it was placed on.
     node: str
-    state: State
-    order: Order | None = None
+    state: Stance
+    order: AttemptOrder | None = None
     #: The engine's own id: a hint for people and for calls, never a proof.
     id: str = ""
     #: When it was last submitted or intended.
@@ -58,12 +58,12 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     gang: Gang | None = None
 
     @classmethod
-    def intended(cls, order: Order, node: str, at_s: float) -> Entry:
+    def intended(cls, order: AttemptOrder, node: str, at_s: float) -> EngineEntry:
         """It shall be asked for, for a node of ours."""
         return cls(
             uid=order.uid,
             node=node,
-            state=State.INTENDED,
+            state=Stance.INTENDED,
             order=order,
             at_s=at_s,
             grace_s=order.launch.grace_s,
@@ -72,17 +72,17 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def over(self) -> bool:
-        return self.state in (State.ENDED, State.MISSING)
+        return self.state in (Stance.ENDED, Stance.MISSING)
 
 
 _encode = msgspec.msgpack.Encoder().encode
-_decode = msgspec.msgpack.Decoder(Entry).decode
+_decode = msgspec.msgpack.Decoder(EngineEntry).decode
 _decode_end = msgspec.msgpack.Decoder(EngineJob).decode
 #: So long the engine's name of an attempt is kept after its end is known.
 PAST_S = 90 * 86400.0
 
 
-class Journal:
+class EngineJournal:
     """Everything not forgotten. A write is on disk when the call returns."""
 
     def __init__(self, path: Path) -> None:
@@ -91,9 +91,11 @@ class Journal:
         self._db.execute("PRAGMA synchronous=FULL")
         self._db.executescript(_SCHEMA)
         rows = self._db.execute("SELECT body FROM entries")
-        self.entries: dict[str, Entry] = {e.uid: e for (body,) in rows for e in (_decode(body),)}
+        self.entries: dict[str, EngineEntry] = {
+            e.uid: e for (body,) in rows for e in (_decode(body),)
+        }
 
-    def put(self, entries: Iterable[Entry]) -> None:
+    def put(self, entries: Iterable[EngineEntry]) -> None:
         """All of them or none."""
         entries = list(entries)
         if not entries:
@@ -129,13 +131,13 @@ class Journal:
 
     def without_past(self, jobs: list[EngineJob]) -> list[EngineJob]:
         """Those that are news: an engine may list a job for long after it was forgotten here."""
-        ended = [job.uid for job in jobs if job.phase is Phase.ENDED]
+        ended = [job.uid for job in jobs if job.phase is EnginePhase.ENDED]
         asked = msgspec.json.encode([uid for uid in ended if uid not in self.entries])
         rows = self._db.execute(
             "SELECT uid FROM past WHERE uid IN (SELECT value FROM json_each(?))", (asked,)
         )
         past = {uid for (uid,) in rows}
-        return [job for job in jobs if job.phase is not Phase.ENDED or job.uid not in past]
+        return [job for job in jobs if job.phase is not EnginePhase.ENDED or job.uid not in past]
 
     def fact(self, name: str) -> str:
         """What was noted under this name; empty: nothing."""

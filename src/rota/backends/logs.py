@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rota.as_user.children import OURSELVES, Failed, NotInTime, Readers
+from rota.as_user.children import OURSELVES, ErrandFailed, NotInTime, Readers
 from rota.backends.api import EngineError, Feature
 from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
 
@@ -87,7 +87,7 @@ class EngineLogs:
             _, body = await self._readers.ask(OURSELVES, "search", LIMIT_S, path=path, **asked)
         except NotInTime:
             return LogFound(request.request, error="the search takes too long on this log")
-        except Failed as error:
+        except ErrandFailed as error:
             return LogFound(request.request, error=str(error))
         found = json.loads(body)
         lines = tuple(

@@ -30,22 +30,25 @@ class Machines(NamedTuple):
 
     engine: str
     cluster: str
+    inside_max: int = 0
 
-    def spec_of(
-        self, node: EngineNode, features: Collection[str] = (), inside_max: int = 0
-    ) -> NodeSpec:
+    def name_of(self, inside: str) -> str:
+        """Our name of a machine, by the engine's own."""
+        return f"{inside}.{self.engine}"
+
+    def spec_of(self, node: EngineNode, features: Collection[str] = (), early: int = 0) -> NodeSpec:
         """As the controller knows it."""
         spec = replace(
             node.spec,
-            name=f"{node.spec.name}.{self.engine}",
+            name=self.name_of(node.spec.name),
             engine=self.engine,
             labels={CLUSTER: self.cluster, **node.spec.labels},
             features=tuple(sorted(features)),
             pool=node.pool,
-            inside_max=inside_max if node.pool else 0,
+            inside_max=self.inside_max if node.pool else 0,
         )
         if node.usable:
-            return spec
+            return with_early(spec, early)
         return out_of_service(spec, node.detail or "out of service in the engine")
 
     def away(self, spec: NodeSpec, why: str) -> NodeSpec:
@@ -58,7 +61,14 @@ class Machines(NamedTuple):
 
 def out_of_service(spec: NodeSpec, remark: str) -> NodeSpec:
     taints = tuple(taint for taint in spec.taints if taint != OUT_OF_SERVICE)
-    return replace(spec, remarks=(remark,), taints=(*taints, OUT_OF_SERVICE))
+    return replace(spec, remarks=(remark,), taints=(*taints, OUT_OF_SERVICE), early=0)
+
+
+def with_early(spec: NodeSpec, places: int) -> NodeSpec:
+    """So many may be handed in before there is room, if the machine is in service at all."""
+    if spec.early == places or OUT_OF_SERVICE in spec.taints:
+        return spec
+    return replace(spec, early=places)
 
 
 def next_look_s(specs: Sequence[NodeSpec], poll_s: float, took_s: float) -> float:

@@ -8,20 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.backends.api import Phase
+from rota.backends.api import EnginePhase
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
     from rota.backends.api import EngineJob
-    from rota.backends.journal import Entry
+    from rota.backends.journal import EngineEntry
 
 #: An engine needs a moment to start what it has room for: so long nothing counts as waiting. Slurm
 #: puts off its look at new jobs by up to three seconds (``batch_sched_delay``).
 MOMENT_S = 5.0
 
 
-class Meter:
+class PoolMeter:
     """``inside_max`` of a pool may wait, and none for longer than ``give_back_s`` (0: for ever)."""
 
     def __init__(self, inside_max: int, give_back_s: float) -> None:
@@ -32,7 +32,7 @@ class Meter:
 
     def note(self, jobs: Iterable[EngineJob], now_s: float) -> None:
         """What a look at the engine shows, at this time of a clock that never jumps."""
-        waiting = [job.uid for job in jobs if job.phase is Phase.WAITING]
+        waiting = [job.uid for job in jobs if job.phase is EnginePhase.WAITING]
         self._since_s = {uid: self._since_s.get(uid, now_s) for uid in waiting}
         self._now_s = now_s
 
@@ -43,13 +43,13 @@ class Meter:
     def given_back(
         self,
         seen: Mapping[str, EngineJob],
-        entries: Mapping[str, Entry],
+        entries: Mapping[str, EngineEntry],
         pools: Collection[str],
         now_s: float,
     ) -> Iterator[tuple[str, str]]:
         """Who comes back, and why. In a pool the first to come may stay; a gang counts once."""
         inside: dict[str, dict[str, None]] = {}
-        waiting = [entries[uid] for uid, job in seen.items() if job.phase is Phase.WAITING]
+        waiting = [entries[uid] for uid, job in seen.items() if job.phase is EnginePhase.WAITING]
         for entry in sorted(waiting, key=lambda entry: (entry.at_s, entry.uid)):
             if entry.given_back:
                 continue

@@ -5,19 +5,19 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from rota.backends.api import EngineJob, Phase
+from rota.backends.api import EngineJob, EnginePhase
 from rota.core.facts.states import Blame, Cause
-from rota.session.instructions import Ended, Keep, Known, Started
+from rota.session.instructions import Began, Gone, Keep, KnownAttempt
 
 if TYPE_CHECKING:
-    from rota.backends.journal import Entry
+    from rota.backends.journal import EngineEntry
 
 
 def unstarted(uid: str, why: str, fault: Blame) -> EngineJob:
     return EngineJob(
         uid=uid,
         id="",
-        phase=Phase.ENDED,
+        phase=EnginePhase.ENDED,
         ended_s=time.time(),
         cause=Cause.START_FAILED,
         detail=why,
@@ -25,21 +25,21 @@ def unstarted(uid: str, why: str, fault: Blame) -> EngineJob:
     )
 
 
-def started(job: EngineJob) -> Started:
-    return Started(job.uid, 0, 0, job.started_s, job.id, job.node)
+def started(job: EngineJob) -> Began:
+    return Began(job.uid, 0, 0, job.started_s, job.id, job.node)
 
 
-def ended(entry: Entry) -> Ended:
+def ended(entry: EngineEntry) -> Gone:
     job = entry.end
     if job is None:
-        return Ended(entry.uid, 0.0, time.time(), lost=True, error="the engine does not know it")
+        return Gone(entry.uid, 0.0, time.time(), lost=True, error="the engine does not know it")
     cause, detail, fault = job.cause, job.detail, job.fault
     if entry.given_back and not job.started_s:
         cause, detail, fault = Cause.START_FAILED, entry.given_back, Blame.NODE
     elif entry.given_back and cause is Cause.CANCELLED:
         # The engine began it just as Rota took it out: its user cancelled nothing.
         cause, detail = Cause.PREEMPTED, f"it began while it was taken back: {entry.given_back}"
-    return Ended(
+    return Gone(
         entry.uid,
         job.started_s,
         job.ended_s or time.time(),
@@ -53,11 +53,11 @@ def ended(entry: Entry) -> Ended:
     )
 
 
-def known(entry: Entry, job: EngineJob | None) -> Known:
+def known(entry: EngineEntry, job: EngineJob | None) -> KnownAttempt:
     keep = Keep(grace_s=entry.grace_s)
     if entry.over:
         end = ended(entry)
-        return Known(
+        return KnownAttempt(
             entry.uid,
             "ended",
             keep,
@@ -72,8 +72,8 @@ def known(entry: Entry, job: EngineJob | None) -> Known:
             external=end.external,
             where=end.where,
         )
-    if job is not None and job.phase is Phase.RUNNING:
-        return Known(
+    if job is not None and job.phase is EnginePhase.RUNNING:
+        return KnownAttempt(
             entry.uid,
             "running",
             keep,
@@ -81,4 +81,4 @@ def known(entry: Entry, job: EngineJob | None) -> Known:
             external=job.id,
             where=job.node,
         )
-    return Known(entry.uid, "starting", keep)
+    return KnownAttempt(entry.uid, "starting", keep)

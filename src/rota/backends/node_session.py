@@ -38,15 +38,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from rota.backends.visits import Visits
+    from rota.backends.visits import EngineVisits
     from rota.core.facts.node import NodeSpec
     from rota.rpc.messages import AgentMessage, ControllerMessage
     from rota.session.instructions import (
-        Ended,
+        Began,
+        Gone,
         Instruction,
         KeeperAll,
-        Started,
-        Waits,
+        Queued,
     )
 
 #: What an engine's work is part of outlives any reboot of its machines.
@@ -68,7 +68,7 @@ class NodeSession:
         home: Path,
         token: str,
         obey: Callable[[NodeSession, Sequence[Instruction]], None],
-        visits: Callable[[Callable[[AgentMessage], None]], Visits],
+        visits: Callable[[Callable[[AgentMessage], None]], EngineVisits],
     ) -> None:
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.spec = spec
@@ -99,7 +99,7 @@ class NodeSession:
                 self._heartbeat.dialled()
                 self.send(self._hello())
                 reason = await self._link.closed
-            except wire.Unreachable as error:
+            except wire.ControllerAway as error:
                 reason = str(error)
             finally:
                 self._link = None
@@ -171,10 +171,10 @@ class NodeSession:
     def hears_all(self, listing: KeeperAll) -> None:
         self.act(self.agent.on_keeper_all(listing, time.time()))
 
-    def hears(self, events: Iterable[Started | Ended]) -> None:
+    def hears(self, events: Iterable[Began | Gone]) -> None:
         self.act(self.agent.on_keeper_events(events, time.time()))
 
-    def hears_waits(self, event: Waits) -> None:
+    def hears_waits(self, event: Queued) -> None:
         self.act(self.agent.on_waits(event))
 
     def act(self, instructions: Sequence[Instruction]) -> None:

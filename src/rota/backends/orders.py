@@ -53,7 +53,7 @@ class Gang(msgspec.Struct, frozen=True, omit_defaults=True):
         return self.uids[0]
 
 
-class Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+class AttemptOrder(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """One attempt, with what an engine wants to know beside its launch."""
 
     key: Key
@@ -80,9 +80,11 @@ class Order(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
         return self.key.uid
 
 
-def order_of(launch: Launch, key: Key, node: str, *, pool: bool = False) -> Order:
+def order_of(launch: Launch, key: Key, node: str, *, pool: bool = False) -> AttemptOrder:
     """What the controller asked for, for the engine's ``node``, or for a pool of that name."""
-    order = Order(key=key, launch=launch, node="" if pool else node, pool=node if pool else "")
+    order = AttemptOrder(
+        key=key, launch=launch, node="" if pool else node, pool=node if pool else ""
+    )
     said = launch.order
     if said is None:
         return order

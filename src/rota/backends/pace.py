@@ -18,7 +18,7 @@ AWAY_S = 2.0
 log = logging.getLogger("rota.engine")
 
 
-class Breaker:
+class EngineBreaker:
     """Opens when the engine is silent: each try that fails makes the next pause longer.
 
     Said once when it goes and once when it is back, not at every try.

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.backends import registry
 from rota.backends.host import Engine
-from rota.backends.journal import Journal
+from rota.backends.journal import EngineJournal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -19,7 +19,7 @@ def run(name: str, table: Mapping[str, Any], home: Path, url: str, token: str) -
     common, driver = registry.make(name, table)
 
     async def serve() -> None:
-        journal = Journal(home / "journal.db")
+        journal = EngineJournal(home / "journal.db")
         await Engine(name, driver, journal, home, url, token, common).run()
 
     asyncio.run(serve())

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec.structs import replace
 
-from rota.backends.api import Phase
-from rota.backends.journal import Entry, State
+from rota.backends.api import EnginePhase
+from rota.backends.journal import EngineEntry, Stance
 from rota.core.facts.states import Cause
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from rota.backends.api import EngineJob
 
 
-class Outcome(NamedTuple):
+class LookOutcome(NamedTuple):
     """What one look at the engine leads to."""
 
     #: Entries as they are now, to be written before anything else is done.
-    changed: list[Entry]
+    changed: list[EngineEntry]
     #: The jobs of living entries, by uid, as the engine shows them.
     seen: dict[str, EngineJob]
     #: Intended, and certainly not with the engine: to be submitted.
@@ -61,24 +61,26 @@ class Absences:
 
 
 def look(
-    entries: Mapping[str, Entry],
+    entries: Mapping[str, EngineEntry],
     listing: Iterable[EngineJob],
     busy: set[str],
     absences: Absences,
     asked_s: float,
     node_of: Mapping[str, str],
-) -> Outcome:
+) -> LookOutcome:
     """Hold a complete list, asked for at ``asked_s``, against the journal.
 
     ``busy``: submits that are under way, of which the list says nothing. ``node_of`` gives for a
     node of the engine the node of ours.
     """
     found, strays = one_each(listing)
-    changed: list[Entry] = []
+    changed: list[EngineEntry] = []
     seen: dict[str, EngineJob] = {}
     for uid, job in found.items():
         entry = entries.get(uid)
-        if job.phase is not Phase.ENDED and (job.restarts or (entry is not None and entry.over)):
+        if job.phase is not EnginePhase.ENDED and (
+            job.restarts or (entry is not None and entry.over)
+        ):
             strays.append(job)
             job = _started_over(job)
         if entry is not None and entry.over:
@@ -87,10 +89,10 @@ def look(
             node = node_of.get(job.node) or node_of.get("", "")
             if not node:
                 continue  # It waits in the engine, on no node of ours yet: the next look tells.
-            entry = Entry(uid=uid, node=node, state=State.INTENDED, at_s=asked_s)
-        updated = replace(entry, state=State.SUBMITTED, id=job.id, order=None)
-        if job.phase is Phase.ENDED:
-            updated = replace(updated, state=State.ENDED, end=job)
+            entry = EngineEntry(uid=uid, node=node, state=Stance.INTENDED, at_s=asked_s)
+        updated = replace(entry, state=Stance.SUBMITTED, id=job.id, order=None)
+        if job.phase is EnginePhase.ENDED:
+            updated = replace(updated, state=Stance.ENDED, end=job)
         else:
             seen[uid] = job
         if updated != entries.get(uid):
@@ -101,16 +103,16 @@ def look(
         if uid not in found and uid not in busy and not entry.over
     ]
     settled = absences.note(absent, asked_s)
-    due = [uid for uid in settled if entries[uid].state is State.INTENDED and entries[uid].order]
+    due = [uid for uid in settled if entries[uid].state is Stance.INTENDED and entries[uid].order]
     # One without an order cannot be submitted by anybody: a journal of an older start.
     lost = [uid for uid in settled if uid not in due]
-    return Outcome(changed, seen, due, lost, strays)
+    return LookOutcome(changed, seen, due, lost, strays)
 
 
 def _started_over(job: EngineJob) -> EngineJob:
     """Its first run is over, and how it ended is not known any more."""
     why = "requeued inside the engine"
-    return replace(job, phase=Phase.ENDED, cause=Cause.PREEMPTED, detail=why)
+    return replace(job, phase=EnginePhase.ENDED, cause=Cause.PREEMPTED, detail=why)
 
 
 def one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[EngineJob]]:
@@ -123,7 +125,7 @@ def one_each(listing: Iterable[EngineJob]) -> tuple[dict[str, EngineJob], list[E
     for job in sorted(listing, key=_weight):
         if job.uid not in found:
             found[job.uid] = job
-        elif job.phase is not Phase.ENDED and found[job.uid].phase is not Phase.WAITING:
+        elif job.phase is not EnginePhase.ENDED and found[job.uid].phase is not EnginePhase.WAITING:
             twins.append(job)
     return found, twins
 
@@ -132,6 +134,8 @@ def _weight(job: EngineJob) -> tuple[int, float, int, str]:
     """The oldest that has begun counts first, then what may begin: what ended without having begun
     says nothing of its twin.
     """
-    begun = job.phase is Phase.RUNNING or (job.phase is Phase.ENDED and job.started_s > 0)
-    chance = 0 if begun else 1 if job.phase is Phase.WAITING else 2
+    begun = job.phase is EnginePhase.RUNNING or (
+        job.phase is EnginePhase.ENDED and job.started_s > 0
+    )
+    chance = 0 if begun else 1 if job.phase is EnginePhase.WAITING else 2
     return chance, job.submitted_s, len(job.id), job.id

@@ -1,7 +1,7 @@
 """What people want of attempts on an engine: their logs, programs beside them, their ports.
 
 As on a node with an agent of ours, over one node's connection to the controller. The driver gives a
-``Way`` into the job; so many bytes are on their way to a visitor, and no more.
+``ByteStream`` into the job; so many bytes are on their way to a visitor, and no more.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import asyncio
 import logging
 from typing import TYPE_CHECKING, cast
 
-from rota.backends.api import EngineError, Feature, Phase, Refused
+from rota.backends.api import EngineError, EnginePhase, EngineRefused, Feature
 from rota.rpc.visits import (
     CloseTerminal,
     CloseTunnel,
@@ -27,7 +27,7 @@ from rota.rpc.visits import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from rota.backends.api import Driver, EngineJob, Enterable, Way
+    from rota.backends.api import ByteStream, Driver, EngineJob, Enterable
     from rota.backends.logs import EngineLogs
     from rota.rpc.messages import AgentMessage
     from rota.rpc.visits import Visit
@@ -39,7 +39,7 @@ UNTAKEN_BYTES_MAX = 4 * 1024 * 1024
 log = logging.getLogger("rota.engine")
 
 
-class Line:
+class Visitor:
     """One visitor, from the opening of its way to the end of it."""
 
     def __init__(
@@ -65,7 +65,7 @@ class Line:
             self._unread.set()
         self._typed.put_nowait(message)
 
-    async def run(self, opening: Coroutine[None, None, Way]) -> None:
+    async def run(self, opening: Coroutine[None, None, ByteStream]) -> None:
         problem = ""
         try:
             way = await opening
@@ -77,7 +77,7 @@ class Line:
             problem = str(error)
         self._send(self._output(self._request, over=True, error=problem))
 
-    async def _talk(self, way: Way) -> None:
+    async def _talk(self, way: ByteStream) -> None:
         """In both directions; it is over when one of them is."""
         parts = (self._hand_out(way), self._hand_in(way), self._until_unread())
         tasks = [asyncio.create_task(part) for part in parts]
@@ -90,7 +90,7 @@ class Line:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _hand_out(self, way: Way) -> None:
+    async def _hand_out(self, way: ByteStream) -> None:
         while body := await way.read():
             self._send(self._output(self._request, body))
             self._window -= len(body)
@@ -98,7 +98,7 @@ class Line:
                 self._room.clear()
                 await self._room.wait()
 
-    async def _hand_in(self, way: Way) -> None:
+    async def _hand_in(self, way: ByteStream) -> None:
         while True:
             message = await self._typed.get()
             if message.body:
@@ -114,10 +114,10 @@ class Line:
 
     async def _until_unread(self) -> None:
         await self._unread.wait()
-        raise Refused("the job does not read what is typed to it")
+        raise EngineRefused("the job does not read what is typed to it")
 
 
-class Visits:
+class EngineVisits:
     """All visits over the connection of one node; ``shown`` is what is known of an attempt."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Visits:
         send: Callable[[AgentMessage], None],
     ) -> None:
         self._driver, self._logs, self._shown, self._send = driver, logs, shown, send
-        self._lines: dict[int, tuple[Line, asyncio.Task[None]]] = {}
+        self._lines: dict[int, tuple[Visitor, asyncio.Task[None]]] = {}
         self._errands: set[asyncio.Task[None]] = set()
 
     def take(self, message: Visit) -> None:
@@ -137,9 +137,9 @@ class Visits:
             self._errands.add(task)
             task.add_done_callback(self._errands.discard)
         elif isinstance(message, OpenTerminal):
-            self._open(Line(message.request, TerminalOutput, self._send), message)
+            self._open(Visitor(message.request, TerminalOutput, self._send), message)
         elif isinstance(message, OpenTunnel):
-            self._open(Line(message.request, TunnelOutput, self._send), message)
+            self._open(Visitor(message.request, TunnelOutput, self._send), message)
         elif isinstance(message, TerminalInput | TunnelInput):
             if (known := self._lines.get(message.request)) is not None:
                 known[0].take(message)
@@ -152,22 +152,22 @@ class Visits:
     async def _read(self, request: ReadLog | SearchLog) -> None:
         self._send(await self._logs.answer(self._shown(request.uid), request))
 
-    def _open(self, line: Line, message: OpenTerminal | OpenTunnel) -> None:
+    def _open(self, line: Visitor, message: OpenTerminal | OpenTunnel) -> None:
         task = asyncio.create_task(line.run(self._way(message)))
         self._lines[message.request] = line, task
         task.add_done_callback(lambda _: self._lines.pop(message.request, None))
 
-    async def _way(self, message: OpenTerminal | OpenTunnel) -> Way:
+    async def _way(self, message: OpenTerminal | OpenTunnel) -> ByteStream:
         if Feature.VISITS not in self._driver.features:
-            raise Refused("this engine lets nobody into running jobs")
+            raise EngineRefused("this engine lets nobody into running jobs")
         job = self._shown(message.uid)
-        if job is None or job.phase is not Phase.RUNNING:
-            raise Refused("the job does not run on this engine (any more)")
+        if job is None or job.phase is not EnginePhase.RUNNING:
+            raise EngineRefused("the job does not run on this engine (any more)")
         able = cast("Enterable", self._driver)
         if isinstance(message, OpenTunnel):
             return await able.reach(job, message.port)
         if not message.argv:
-            raise Refused("jobs on this engine have no terminals")
+            raise EngineRefused("jobs on this engine have no terminals")
         return await able.enter(job, message.argv)
 
     def hung_up(self) -> None:

@@ -39,8 +39,10 @@ class Kube:
 
     def start(self) -> None:
         """Start it, or what has died of it."""
+        self.state.mkdir(exist_ok=True)
         started = subprocess.run(
             [self._up, *self._options, self.state],
+            cwd=self.state,  # A server that dies leaves its core there.
             text=True,
             capture_output=True,
             timeout=START_S,

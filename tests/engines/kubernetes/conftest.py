@@ -11,8 +11,8 @@ from uuid import uuid4
 
 import pytest
 
-from rota.backends.api import EngineJob, Phase
-from rota.backends.orders import Key, Order
+from rota.backends.api import EngineJob, EnginePhase
+from rota.backends.orders import AttemptOrder, Key
 from rota.rpc.messages import Launch
 from tests.engines.conftest import EngineSite
 from tests.engines.kubernetes.cluster import IMAGE
@@ -44,7 +44,7 @@ class Alone:
     def do(self, call: Any) -> Any:
         return self._runner.run(call)
 
-    def order(self, *argv: str, uid: str = "", node: str = "fake-1", **launch: Any) -> Order:
+    def order(self, *argv: str, uid: str = "", node: str = "fake-1", **launch: Any) -> AttemptOrder:
         uid = uid or uuid4().hex[:12] + ".1"
         fields = {
             "workdir": "/tmp",
@@ -54,7 +54,7 @@ class Alone:
         }
         extra = {name: launch.pop(name) for name in ("gpus", "time_limit_s") if name in launch}
         started = Launch(uid=uid, job=1, user="", argv=argv, **{**fields, **launch})
-        return Order(key=Key(self.driver.cluster, uid), launch=started, node=node, **extra)
+        return AttemptOrder(key=Key(self.driver.cluster, uid), launch=started, node=node, **extra)
 
     def submit(self, *argv: str, **fields: Any) -> str:
         """Hand it in; the uid."""
@@ -62,7 +62,9 @@ class Alone:
         self.do(self.driver.submit(order))
         return order.uid
 
-    def reach(self, uid: str, phase: Phase, so: Callable[[EngineJob], bool] = bool) -> EngineJob:
+    def reach(
+        self, uid: str, phase: EnginePhase, so: Callable[[EngineJob], bool] = bool
+    ) -> EngineJob:
         """The job as the driver shows it, once it is in this phase."""
 
         async def look() -> EngineJob | None:
@@ -76,7 +78,7 @@ class Alone:
         return found
 
     def ended(self, uid: str) -> EngineJob:
-        return self.reach(uid, Phase.ENDED)
+        return self.reach(uid, EnginePhase.ENDED)
 
     def log(self, job: EngineJob, offset: int = 0, limit: int = 1 << 22, lines: int = 0) -> bytes:
         body: bytes = self.do(self.driver.read_log(job, "stdout", offset, limit, lines))[0]
@@ -84,7 +86,7 @@ class Alone:
 
     def close(self) -> None:
         for job in self.do(self.driver.jobs()):
-            if job.phase is not Phase.ENDED:
+            if job.phase is not EnginePhase.ENDED:
                 self.do(self.driver.stop(job, 0.0))
                 job = self.ended(job.uid)
             self.do(self.driver.forget(job))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.backends.api import Full, Phase, Refused
+from rota.backends.api import EnginePhase, EngineRefused, Full
 from rota.backends.kubernetes.objects import FINALIZER, build, name_of
 from rota.backends.kubernetes.settings import KubernetesSettings
 from rota.backends.orders import Key
@@ -84,7 +84,7 @@ def test_a_pod_that_fits_nowhere_waits_with_the_schedulers_words_and_can_be_take
     alone: Alone,
 ):
     uid = alone.submit("true", cpu_milli=64000)
-    job = alone.reach(uid, Phase.WAITING, lambda job: "nodes are available" in job.reason)
+    job = alone.reach(uid, EnginePhase.WAITING, lambda job: "nodes are available" in job.reason)
 
     alone.do(alone.driver.stop(job, 0.0))
 
@@ -95,7 +95,7 @@ def test_a_pod_that_fits_nowhere_waits_with_the_schedulers_words_and_can_be_take
 def test_a_running_job_that_obeys_term_has_its_last_words_kept(alone: Alone):
     handler = "trap 'echo saved; sleep 1; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
     uid = alone.submit("sh", "-c", handler, grace_s=30.0)
-    job = alone.reach(uid, Phase.RUNNING)
+    job = alone.reach(uid, EnginePhase.RUNNING)
     until(lambda: alone.log(job) == b"ready\n", "its first words")
 
     alone.do(alone.driver.stop(job, 30.0))
@@ -107,7 +107,7 @@ def test_a_running_job_that_obeys_term_has_its_last_words_kept(alone: Alone):
 
 def test_a_job_that_ignores_term_is_killed_after_its_grace_or_at_once(alone: Alone):
     first, second = alone.submit(*STUBBORN), alone.submit(*STUBBORN)
-    jobs = [alone.reach(uid, Phase.RUNNING) for uid in (first, second)]
+    jobs = [alone.reach(uid, EnginePhase.RUNNING) for uid in (first, second)]
     for job in jobs:
         until(lambda job=job: alone.log(job), "its trap")
 
@@ -139,7 +139,7 @@ def test_a_pod_that_anybody_deletes_keeps_its_end_until_it_is_forgotten(alone: A
     ended, running = alone.submit("sh", "-c", "exit 3"), alone.submit("sleep", "600")
     names = [name_of(Key(alone.driver.cluster, uid)) for uid in (ended, running)]
     alone.ended(ended)
-    alone.reach(running, Phase.RUNNING)
+    alone.reach(running, EnginePhase.RUNNING)
 
     kube.ctl("-n", NAMESPACE, "delete", "pod", "--wait=false", *names)
 
@@ -187,7 +187,7 @@ def test_a_quota_says_not_now_in_its_own_words(alone: Alone, kube: Kube):
 def test_what_the_server_finds_wrong_is_the_jobs_fault_and_leaves_nothing(alone: Alone, kube: Kube):
     before = kube.ctl("-n", NAMESPACE, "get", "secrets", "-o", "name")
 
-    with pytest.raises(Refused, match="image") as refused:
+    with pytest.raises(EngineRefused, match="image") as refused:
         alone.submit("true", image=" not an image")
 
     assert refused.value.fault is Blame.JOB
@@ -227,7 +227,7 @@ def test_nodes_show_what_others_leave_and_what_is_out_of_service(alone: Alone, k
 
 def test_a_job_on_a_node_that_dies_is_lost_with_it(alone: Alone, kube: Kube):
     uid = alone.submit("sleep", "600", node="fake-3", grace_s=1.0)
-    alone.reach(uid, Phase.RUNNING)
+    alone.reach(uid, EnginePhase.RUNNING)
 
     kube.ctl("annotate", "node", "fake-3", "fake-node/state=dead")
     try:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 from lightkube.config.kubeconfig import KubeConfig
 
-from rota.backends.api import Away, Phase, Unsure
+from rota.backends.api import EngineAway, EnginePhase, Unsure
 from rota.backends.kubernetes.client import Api
 from rota.backends.kubernetes.objects import build
 from rota.backends.kubernetes.settings import KubernetesSettings
@@ -135,13 +135,13 @@ def test_a_server_that_is_away_is_away_and_is_listed_anew_when_it_is_back(
     behind: Alone, proxy: Proxy
 ):
     uid = behind.submit("sh", "-c", "sleep 2; exit 5")
-    behind.reach(uid, Phase.RUNNING)
+    behind.reach(uid, EnginePhase.RUNNING)
 
     proxy.deaf = True
     proxy.cut()
-    with pytest.raises(Away):
+    with pytest.raises(EngineAway):
         until(lambda: behind.do(look(behind)), "the driver to notice")
-    with pytest.raises(Away):
+    with pytest.raises(EngineAway):
         behind.submit("true")
     proxy.deaf = False
 

@@ -42,7 +42,7 @@ else:
 def theirs(kube: Kube, tmp_path: Path) -> Iterator[KubeSite]:
     folder = tmp_path / "engine"
     folder.mkdir()
-    more = {"placement": "theirs", "give_back_s": 4.0, "inside_max": 1}
+    more = {"placement": "theirs", "give_back_s": 8.0, "inside_max": 1}
     made = KubeSite(Box(tmp_path / "box"), folder, kube, **more)
     made.box.up("--no-agent")
     made.begin()

@@ -10,7 +10,15 @@ import msgspec
 import pytest
 from lightkube.resources.core_v1 import Node, Pod
 
-from rota.backends.api import Away, EngineError, EngineJob, Full, Phase, Refused, Unsure
+from rota.backends.api import (
+    EngineAway,
+    EngineError,
+    EngineJob,
+    EnginePhase,
+    EngineRefused,
+    Full,
+    Unsure,
+)
 from rota.backends.kubernetes.answers import refusal, trouble
 from rota.backends.kubernetes.client import change_of, without_excuse
 from rota.backends.kubernetes.machines import engine_nodes
@@ -18,7 +26,7 @@ from rota.backends.kubernetes.objects import build, name_of
 from rota.backends.kubernetes.script import shell_text
 from rota.backends.kubernetes.settings import Bears, KubernetesSettings, Mount
 from rota.backends.kubernetes.states import is_hopeless, is_overdue, job_of
-from rota.backends.orders import Key, Order
+from rota.backends.orders import AttemptOrder, Key
 from rota.backends.registry import make
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import Blame, Cause
@@ -141,7 +149,12 @@ def test_the_end_of_a_container(name: str):
     times = {"started_s": START_S + 1, "ended_s": START_S + 9}
 
     assert job_of(shown, KEY) == EngineJob(
-        uid="a.1", id="p", node="n1", phase=Phase.ENDED, submitted_s=START_S, **(times | expected)
+        uid="a.1",
+        id="p",
+        node="n1",
+        phase=EnginePhase.ENDED,
+        submitted_s=START_S,
+        **(times | expected),
     )
 
 
@@ -151,7 +164,7 @@ def test_the_end_of_a_pod_that_has_no_ended_container(name: str):
 
     job = job_of(shown, KEY)
 
-    assert (job.phase, job.code) == (Phase.ENDED, None)
+    assert (job.phase, job.code) == (EnginePhase.ENDED, None)
     assert {field: getattr(job, field) for field in expected} == expected
 
 
@@ -166,7 +179,7 @@ def test_lines_of_a_watch_move_its_version_on_or_ask_for_a_new_list():
 
     assert (changed.version, changed.gone, gone.gone) == ("7", False, True)
     assert (marked.version, marked.pod) == ("9", None)
-    with pytest.raises(Away, match="too old resource version"):
+    with pytest.raises(EngineAway, match="too old resource version"):
         change_of(f'{{"type": "ERROR", "object": {status}}}')
 
 
@@ -182,11 +195,11 @@ def test_a_running_pod_runs_until_its_node_is_lost_or_lets_go():
     plain, going = pod(RUNNING, phase="Running"), pod(RUNNING, meta=deleted(at=5, grace=30))
     forced = pod(RUNNING, phase="Running", meta=deleted(at=5, grace=0))
 
-    assert [job_of(p, KEY).phase for p in (plain, going)] == [Phase.RUNNING] * 2
-    assert job_of(plain, KEY, {"n1"}).phase is Phase.RUNNING
+    assert [job_of(p, KEY).phase for p in (plain, going)] == [EnginePhase.RUNNING] * 2
+    assert job_of(plain, KEY, {"n1"}).phase is EnginePhase.RUNNING
     assert job_of(plain, KEY).started_s == START_S + 1
     for lost in (job_of(going, KEY, {"n1"}), job_of(forced, KEY)):
-        assert (lost.phase, lost.cause) == (Phase.ENDED, Cause.NODE_LOST)
+        assert (lost.phase, lost.cause) == (EnginePhase.ENDED, Cause.NODE_LOST)
         assert lost.started_s == START_S + 1
 
 
@@ -234,17 +247,17 @@ def test_a_pod_is_overdue_when_its_grace_has_passed():
         (403, 'pods "p" is forbidden: exceeded quota: small, requested: pods=1', Full, None),
         (403, "error looking up service account rota-jobs/default", Full, None),
         (429, "too many requests", Full, None),
-        (403, 'User "x" cannot create resource "pods"', Refused, Blame.NODE),
-        (404, 'namespaces "rota-jobs" not found', Refused, Blame.NODE),
+        (403, 'User "x" cannot create resource "pods"', EngineRefused, Blame.NODE),
+        (404, 'namespaces "rota-jobs" not found', EngineRefused, Blame.NODE),
         (
             403,
             "forbidden: maximum cpu usage per Container is 1, but limit is 2",
-            Refused,
+            EngineRefused,
             Blame.JOB,
         ),
-        (400, 'admission webhook "x" denied the request: no', Refused, Blame.JOB),
-        (422, "Pod is invalid", Refused, Blame.JOB),
-        (401, "Unauthorized", Away, None),
+        (400, 'admission webhook "x" denied the request: no', EngineRefused, Blame.JOB),
+        (422, "Pod is invalid", EngineRefused, Blame.JOB),
+        (401, "Unauthorized", EngineAway, None),
         (500, "etcdserver: request timed out", Unsure, None),
         (504, "", Unsure, None),
     ],
@@ -262,12 +275,14 @@ def test_why_a_pod_was_not_made(
 def test_other_requests_are_tried_again_unless_they_are_forbidden():
     kinds = [type(trouble(code, "")) for code in (401, 429, 500, 503, 403)]
 
-    assert kinds == [Away, Away, Away, Away, Refused]
+    assert kinds == [EngineAway, EngineAway, EngineAway, EngineAway, EngineRefused]
 
 
-def order(**launch: Any) -> Order:
+def order(**launch: Any) -> AttemptOrder:
     fields = {"argv": ("true",), "workdir": "/tmp", "environment": {"A": "1"}, **launch}
-    return Order(key=KEY, launch=Launch(uid="a.1", job=1, user="", **fields), time_limit_s=60)
+    return AttemptOrder(
+        key=KEY, launch=Launch(uid="a.1", job=1, user="", **fields), time_limit_s=60
+    )
 
 
 def test_a_pod_is_never_started_again_and_carries_its_key_and_its_bounds():
@@ -308,7 +323,7 @@ def test_a_pod_is_never_started_again_and_carries_its_key_and_its_bounds():
 def test_what_a_pod_cannot_have_is_refused_in_a_line(launch: dict[str, Any], words: str):
     image = "" if not launch else "i"
 
-    with pytest.raises(Refused, match=words) as refused:
+    with pytest.raises(EngineRefused, match=words) as refused:
         build(order(**launch), KubernetesSettings(image=image))
 
     assert refused.value.fault is Blame.JOB

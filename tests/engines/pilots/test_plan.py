@@ -6,17 +6,17 @@ from rota.backends.api import EngineNode
 from rota.core.facts.errors import Rejected
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.site.pilot import Pilot, check
-from rota.pilots.plan import Need, Offer, wanted
+from rota.pilots.plan import Offer, PilotNeed, wanted
 from rota.pilots.setbacks import Setbacks
-from rota.pilots.shapes import Shape, is_of, new_uid, node_of, shapes_of, size_of
+from rota.pilots.shapes import PilotShape, is_of, new_uid, node_of, shapes_of, size_of
 from rota.settings.pilots import read_pilot
 
-FOUR = Shape(4000, 8000)
-GPUS = Shape(8000, 64000, 4, "h200")
+FOUR = PilotShape(4000, 8000)
+GPUS = PilotShape(8000, 64000, 4, "h200")
 
 
-def need(cpus=1, memory=0, gpus=0, tasks=1, jobs=1, fits=(0,)) -> Need:
-    return Need(cpus * 1000, memory, gpus, tasks, jobs, fits)
+def need(cpus=1, memory=0, gpus=0, tasks=1, jobs=1, fits=(0,)) -> PilotNeed:
+    return PilotNeed(cpus * 1000, memory, gpus, tasks, jobs, fits)
 
 
 def asked(needs, *, coming=0, most=100, shape=FOUR) -> int:

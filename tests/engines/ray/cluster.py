@@ -29,8 +29,10 @@ class Ray:
 
     def start(self) -> None:
         """Start it, or what has died of it."""
+        self._state.mkdir(exist_ok=True)
         done = subprocess.run(
             [self._up, "--nodes", "3", "--cpus", "4", "--gpus", "4", self._state],
+            cwd=self._state,  # A raylet that dies leaves its core there.
             text=True,
             capture_output=True,
             timeout=START_S,

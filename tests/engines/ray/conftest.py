@@ -8,8 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from rota.backends.api import EngineJob, Full, Phase
-from rota.backends.orders import Key, Order
+from rota.backends.api import EngineJob, EnginePhase, Full
+from rota.backends.orders import AttemptOrder, Key
 from rota.backends.ray.package import id_of
 from rota.backends.registry import make
 from rota.rpc.messages import Launch
@@ -44,7 +44,7 @@ class Alone:
     def do(self, call: Any) -> Any:
         return self._runner.run(call)
 
-    def order(self, *argv: str, uid: str = "", node: str = "n1", **launch: Any) -> Order:
+    def order(self, *argv: str, uid: str = "", node: str = "n1", **launch: Any) -> AttemptOrder:
         uid = uid or uuid4().hex[:12] + ".1"
         fields = {
             "workdir": "/tmp",
@@ -54,7 +54,7 @@ class Alone:
         }
         extra = {name: launch.pop(name) for name in ("gpus", "gang") if name in launch}
         started = Launch(uid=uid, job=1, user="", argv=argv, **{**fields, **launch})
-        return Order(key=Key(self.driver.cluster, uid), launch=started, node=node, **extra)
+        return AttemptOrder(key=Key(self.driver.cluster, uid), launch=started, node=node, **extra)
 
     def offer(self, *argv: str, **fields: Any) -> str:
         """Hand it in, once; the uid."""
@@ -79,7 +79,9 @@ class Alone:
     def id(self, uid: str) -> str:
         return id_of(Key(self.driver.cluster, uid))
 
-    def reach(self, uid: str, phase: Phase, so: Callable[[EngineJob], bool] = bool) -> EngineJob:
+    def reach(
+        self, uid: str, phase: EnginePhase, so: Callable[[EngineJob], bool] = bool
+    ) -> EngineJob:
         """The job as the driver shows it, once it is in this phase."""
 
         async def look() -> EngineJob | None:
@@ -93,10 +95,10 @@ class Alone:
         return found
 
     def running(self, uid: str) -> EngineJob:
-        return self.reach(uid, Phase.RUNNING)
+        return self.reach(uid, EnginePhase.RUNNING)
 
     def ended(self, uid: str) -> EngineJob:
-        return self.reach(uid, Phase.ENDED)
+        return self.reach(uid, EnginePhase.ENDED)
 
     def log(self, job: EngineJob, stream: str = "stdout", offset: int = 0, lines: int = 0) -> bytes:
         read = self.driver.read_log(job, stream, offset, 1 << 22, lines)
@@ -105,7 +107,7 @@ class Alone:
 
     def close(self) -> None:
         for job in self.do(self.driver.jobs()):
-            if job.phase is not Phase.ENDED:
+            if job.phase is not EnginePhase.ENDED:
                 self.do(self.driver.stop(job, 0.0))
                 job = self.ended(job.uid)
             self.do(self.driver.forget(job))

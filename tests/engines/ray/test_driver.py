@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.backends.api import Away, Full, Paced, Phase, Refused
+from rota.backends.api import EngineAway, EnginePhase, EngineRefused, Full, Paced
 from rota.backends.registry import make
 from rota.core.facts.states import Blame, Cause
 from tests.engines.ray.conftest import PATH, Alone, table
@@ -190,7 +190,7 @@ def test_a_job_that_waits_inside_can_be_taken_out_and_has_never_begun(alone: Alo
     try:
         # The other one has not heard of it yet.
         second = other.offer("true", cpu_milli=1000)
-        waiting = other.reach(second, Phase.WAITING, lambda job: "resources" in job.reason)
+        waiting = other.reach(second, EnginePhase.WAITING, lambda job: "resources" in job.reason)
 
         other.do(other.driver.stop(waiting, 0.0))
 
@@ -318,7 +318,7 @@ def test_with_placement_theirs_there_is_one_pool_and_ray_chooses(ray: Ray):
 
 def test_what_ray_does_not_have_is_refused_in_a_line(alone: Alone):
     for field, what in (({"image": "x"}, "a container image"), ({"terminal": True}, "a terminal")):
-        with pytest.raises(Refused, match=f"{what}: jobs in Ray cannot have one"):
+        with pytest.raises(EngineRefused, match=f"{what}: jobs in Ray cannot have one"):
             alone.submit("true", **field)
 
 
@@ -328,7 +328,7 @@ def test_an_address_where_nothing_listens_is_away_and_so_is_a_token_that_is_not_
 
     async def look() -> None:
         for driver, words in ((away, "connect"), (tokenless, "token_file /no/such/token")):
-            with pytest.raises(Away, match=words):
+            with pytest.raises(EngineAway, match=words):
                 await driver.open()
             await driver.close()
 

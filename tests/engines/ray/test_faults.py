@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rota.backends.api import Away, Refused, Unsure
+from rota.backends.api import EngineAway, EngineRefused, Unsure
 from rota.backends.ray.client import RayApi
 from rota.backends.ray.package import package, wish
 from rota.backends.ray.settings import RaySettings
@@ -62,13 +62,13 @@ def test_what_dies_with_its_node_is_lost_and_a_new_head_knows_of_nothing(alone: 
     try:
         end = alone.ended(other)
         nodes = {node.spec.name: node for node in alone.do(alone.driver.nodes())}
-        with pytest.raises(Refused, match="what it printed went with its node"):
+        with pytest.raises(EngineRefused, match="what it printed went with its node"):
             alone.log(end)
         alone.do(alone.driver.forget(end))
         ray.kill_node("head")
-        with pytest.raises(Away):
+        with pytest.raises(EngineAway):
             alone.do(alone.driver.jobs())
-        with pytest.raises(Away):
+        with pytest.raises(EngineAway):
             alone.offer("true")
     finally:
         ray.start()

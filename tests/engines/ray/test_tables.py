@@ -11,14 +11,14 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rota.backends.api import Phase, Refused
-from rota.backends.orders import Gang, Key, Order
+from rota.backends.api import EnginePhase, EngineRefused
+from rota.backends.orders import AttemptOrder, Gang, Key
 from rota.backends.ray.machines import usable
 from rota.backends.ray.package import check, id_of, key_of, package, wish
-from rota.backends.ray.records import Amount, Job, Node, Use, use_of
-from rota.backends.ray.room import LAG_S, START_S, Room
+from rota.backends.ray.records import RayAmount, RayJob, RayNode, RayUse, use_of
+from rota.backends.ray.room import LAG_S, START_S, RayRoom
 from rota.backends.ray.settings import RaySettings
-from rota.backends.ray.states import ORPHANED, Notes, job_of, parse_notes
+from rota.backends.ray.states import ORPHANED, ShimNotes, job_of, parse_notes
 from rota.backends.registry import make
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import Blame, Cause
@@ -27,21 +27,21 @@ from rota.rpc.messages import Launch
 DIED = "Job supervisor actor died: The actor died.\n\tclass_name: JobSupervisor\n"
 
 
-def record(status: str, **fields: Any) -> Job:
+def record(status: str, **fields: Any) -> RayJob:
     common = {"submission_id": "rota.c1.u1", "start_time": 1000, "driver_node_id": "id1"}
-    return Job(status=status, **{**common, **fields})
+    return RayJob(status=status, **{**common, **fields})
 
 
 @pytest.mark.parametrize(
     ("job", "notes", "phase", "told"),
     [
-        (record("PENDING", message="It waits.", driver_node_id=None), Notes(), "waiting", {}),
-        (record("RUNNING"), Notes(), "waiting", {"reason": "its program is being started"}),
-        (record("RUNNING"), Notes(started_s=2.5), "running", {"started_s": 2.5}),
+        (record("PENDING", message="It waits.", driver_node_id=None), ShimNotes(), "waiting", {}),
+        (record("RUNNING"), ShimNotes(), "waiting", {"reason": "its program is being started"}),
+        (record("RUNNING"), ShimNotes(started_s=2.5), "running", {"started_s": 2.5}),
         (record("RUNNING"), None, "running", {"started_s": 1.0}),
         (
             record("SUCCEEDED", driver_exit_code=0, end_time=4000),
-            Notes(2.5, 3.5, 0),
+            ShimNotes(2.5, 3.5, 0),
             "ended",
             {"code": 0, "started_s": 2.5, "ended_s": 3.5, "cause": None},
         ),
@@ -54,7 +54,7 @@ def record(status: str, **fields: Any) -> Job:
         (record("FAILED", driver_exit_code=-9), None, "ended", {"code": None, "signal": 9}),
         (
             record("FAILED", driver_exit_code=253),
-            Notes(unstarted="command not found: x", fault=Blame.JOB),
+            ShimNotes(unstarted="command not found: x", fault=Blame.JOB),
             "ended",
             {"cause": Cause.START_FAILED, "fault": Blame.JOB, "started_s": 0.0, "code": None},
         ),
@@ -66,19 +66,19 @@ def record(status: str, **fields: Any) -> Job:
         ),
         (
             record("FAILED", driver_exit_code=253),
-            Notes(2.5, 3.5, 253),
+            ShimNotes(2.5, 3.5, 253),
             "ended",
             {"cause": None, "code": 253},
         ),
         (
             record("FAILED", error_type="RUNTIME_ENV_SETUP_FAILURE", message="No.\nReally."),
-            Notes(),
+            ShimNotes(),
             "ended",
             {"cause": Cause.START_FAILED, "fault": Blame.NODE, "detail": "No. Really."},
         ),
         (
             record("FAILED", message=DIED + "It never ran.", driver_node_id=None),
-            Notes(),
+            ShimNotes(),
             "ended",
             {"cause": Cause.START_FAILED, "fault": Blame.NODE, "started_s": 0.0},
         ),
@@ -90,49 +90,53 @@ def record(status: str, **fields: Any) -> Job:
         ),
         (
             record("FAILED", message=DIED + "It was killed by `ray.kill`."),
-            Notes(started_s=2.5),
+            ShimNotes(started_s=2.5),
             "ended",
             {"cause": Cause.CANCELLED, "detail": "killed in Ray"},
         ),
         (
             record("FAILED", message=DIED + "The node was running low on memory."),
-            Notes(started_s=2.5),
+            ShimNotes(started_s=2.5),
             "ended",
             {"cause": Cause.OUT_OF_MEMORY},
         ),
         (
             record("STOPPED"),
-            Notes(2.5, 3.5, 7),
+            ShimNotes(2.5, 3.5, 7),
             "ended",
             {"cause": Cause.CANCELLED, "code": 7, "detail": "stopped in Ray"},
         ),
-        (record("STOPPED"), Notes(), "ended", {"cause": Cause.CANCELLED, "started_s": 0.0}),
+        (record("STOPPED"), ShimNotes(), "ended", {"cause": Cause.CANCELLED, "started_s": 0.0}),
     ],
 )
 def test_a_record_and_the_notes_of_the_shim_say_what_became_of_an_attempt(job, notes, phase, told):
     shown = job_of("u1", job, notes, "n1")
 
-    assert shown.phase is Phase(phase)
+    assert shown.phase is EnginePhase(phase)
     assert {name: getattr(shown, name) for name in told} == told
 
 
 def test_a_job_that_nothing_will_start_has_ended_without_a_node():
-    shown = job_of("u1", record("PENDING", driver_node_id=None), Notes(), "n1", orphaned=True)
+    shown = job_of("u1", record("PENDING", driver_node_id=None), ShimNotes(), "n1", orphaned=True)
 
-    assert (shown.phase, shown.cause, shown.detail) == (Phase.ENDED, Cause.START_FAILED, ORPHANED)
+    assert (shown.phase, shown.cause, shown.detail) == (
+        EnginePhase.ENDED,
+        Cause.START_FAILED,
+        ORPHANED,
+    )
     assert (shown.node, shown.started_s) == ("", 0.0)
 
 
 @pytest.mark.parametrize(
     ("body", "notes"),
     [
-        (b"", Notes()),
-        (b"started 12.5\n", Notes(12.5)),
-        (b"started 12.5\nexit 3 14.25\n", Notes(12.5, 14.25, 3)),
-        (b"started 12.5\nsignal 11 14.25\n", Notes(12.5, 14.25, None, 11)),
-        (b"unstarted job command not found: a b\n", Notes(unstarted="command not found: a b")),
-        (b"started 12.5\nexit 3", Notes(12.5)),
-        (b"started\nexit x 3\nunstarted me why\n\xff\n", Notes()),
+        (b"", ShimNotes()),
+        (b"started 12.5\n", ShimNotes(12.5)),
+        (b"started 12.5\nexit 3 14.25\n", ShimNotes(12.5, 14.25, 3)),
+        (b"started 12.5\nsignal 11 14.25\n", ShimNotes(12.5, 14.25, None, 11)),
+        (b"unstarted job command not found: a b\n", ShimNotes(unstarted="command not found: a b")),
+        (b"started 12.5\nexit 3", ShimNotes(12.5)),
+        (b"started\nexit x 3\nunstarted me why\n\xff\n", ShimNotes()),
     ],
 )
 def test_whole_lines_of_the_notes_count(body, notes):
@@ -142,19 +146,19 @@ def test_whole_lines_of_the_notes_count(body, notes):
     assert (found.fault is Blame.JOB) == bool(notes.unstarted)
 
 
-def order(**launch: Any) -> Order:
+def order(**launch: Any) -> AttemptOrder:
     fields = {"workdir": "/w", "environment": {"A": "\udcff"}, "grace_s": 7.5, **launch}
     started = Launch(uid="u.1", job=7, user="", argv=("x", "y"), **fields)
-    return Order(key=Key("c1", "u.1"), launch=started, node="n1", gpus=2, name="train")
+    return AttemptOrder(key=Key("c1", "u.1"), launch=started, node="n1", gpus=2, name="train")
 
 
 def test_an_id_is_the_key_and_nothing_else_is_one():
     number = id_of(Key("c1", "u.1-x"))
 
     assert number == "rota.c1.u.1-x"
-    assert key_of(Job(status="PENDING", submission_id=number)) == Key("c1", "u.1-x")
+    assert key_of(RayJob(status="PENDING", submission_id=number)) == Key("c1", "u.1-x")
     for other in (None, "raysubmit_x", "rota.c1", "rota-removal.rota.c1.u", "rotax.c1.u"):
-        assert key_of(Job(status="PENDING", submission_id=other)) is None
+        assert key_of(RayJob(status="PENDING", submission_id=other)) is None
 
 
 def test_what_is_asked_of_ray_names_the_node_and_amounts_and_no_secret():
@@ -193,7 +197,7 @@ def test_of_a_gang_the_first_member_alone_is_handed_in_with_a_bundle_for_each():
     assert "entrypoint_num_cpus" not in asked
     assert asked["metadata"]["rota_cpu_milli"] == "1000"
     check(first)
-    with pytest.raises(Refused, match="its first member stands for it"):
+    with pytest.raises(EngineRefused, match="its first member stands for it"):
         check(second)
 
 
@@ -209,61 +213,61 @@ def test_a_package_has_all_that_an_attempt_needs_and_is_the_same_for_the_same_or
     assert (job["environment"], job["argv"]) == ({"A": "\udcff"}, ["x", "y"])
 
 
-def held(number: str, status: str = "RUNNING", cpu: int = 1000, **fields: Any) -> Job:
+def held(number: str, status: str = "RUNNING", cpu: int = 1000, **fields: Any) -> RayJob:
     notes = {"rota_node": "n1", "rota_cpu_milli": str(cpu), "rota_gpus": "1"}
-    return Job(status=status, submission_id=number, metadata=notes, **fields)
+    return RayJob(status=status, submission_id=number, metadata=notes, **fields)
 
 
 def test_what_is_in_use_and_not_ours_is_held_by_others():
-    room = Room()
-    use = Use(100.0, {"id1": Amount(3000, 10, 2)})
+    room = RayRoom()
+    use = RayUse(100.0, {"id1": RayAmount(3000, 10, 2)})
     room.see([held("a", start_time=90_000)], {}, 100.0)
 
     foreign = room.foreign("n1", "id1", use)
 
-    assert foreign == Amount(2000, 10, 1)
-    assert room.ours("n1") == Amount(1000, 0, 1)
-    assert room.foreign("n2", "id2", use) == Amount()
+    assert foreign == RayAmount(2000, 10, 1)
+    assert room.ours("n1") == RayAmount(1000, 0, 1)
+    assert room.foreign("n2", "id2", use) == RayAmount()
 
 
 def test_what_was_taken_since_ray_wrote_down_its_use_counts_at_once_and_is_nobody_elses():
-    room = Room()
-    use = Use(100.0, {"id1": Amount(2000)})
+    room = RayRoom()
+    use = RayUse(100.0, {"id1": RayAmount(2000)})
 
-    room.take("b", ("n1",), Amount(1000), 103.0)
+    room.take("b", ("n1",), RayAmount(1000), 103.0)
 
-    assert room.foreign("n1", "id1", use) == Amount(2000)
-    assert room.ours("n1") == Amount(1000)
+    assert room.foreign("n1", "id1", use) == RayAmount(2000)
+    assert room.ours("n1") == RayAmount(1000)
 
 
 def test_what_has_ended_is_free_at_once_and_is_not_taken_for_others_until_ray_has_seen_it():
-    room = Room()
+    room = RayRoom()
     room.see([held("a", start_time=90_000)], {}, 100.0)
-    use = Use(100.0, {"id1": Amount(1000, 0, 1)})
+    use = RayUse(100.0, {"id1": RayAmount(1000, 0, 1)})
 
     room.let_go("a", 101.0)
     room.see([], {}, 102.0)
 
-    assert (room.ours("n1"), room.foreign("n1", "id1", use)) == (Amount(), Amount())
-    late = Use(101.0 + LAG_S + 1, {"id1": Amount(1000)})
-    assert room.foreign("n1", "id1", late) == Amount(1000)
+    assert (room.ours("n1"), room.foreign("n1", "id1", use)) == (RayAmount(), RayAmount())
+    late = RayUse(101.0 + LAG_S + 1, {"id1": RayAmount(1000)})
+    assert room.foreign("n1", "id1", late) == RayAmount(1000)
 
 
 def test_a_claim_of_which_ray_never_heard_is_given_up():
-    room = Room()
-    room.take("b", ("n1",), Amount(1000), 100.0)
+    room = RayRoom()
+    room.take("b", ("n1",), RayAmount(1000), 100.0)
 
     room.see([], {}, 150.0)
     between = room.ours("n1")
     room.see([], {}, 200.0)
 
-    assert (between, room.ours("n1")) == (Amount(1000), Amount())
+    assert (between, room.ours("n1")) == (RayAmount(1000), RayAmount())
 
 
 def test_what_was_handed_in_is_being_started_until_ray_has_its_process():
-    room = Room()
-    room.take("a", ("n1",), Amount(1000), 100.0)
-    room.take("b", ("n2",), Amount(1000), 100.0)
+    room = RayRoom()
+    room.take("a", ("n1",), RayAmount(1000), 100.0)
+    room.take("b", ("n2",), RayAmount(1000), 100.0)
     at_first = [room.starting(node, 101.0) for node in ("n1", "n2", "")]
     rows = [held("a", status="RUNNING"), held("b", status="PENDING", start_time=100_000)]
 
@@ -275,10 +279,10 @@ def test_what_was_handed_in_is_being_started_until_ray_has_its_process():
 
 
 def test_a_job_without_a_node_counts_on_every_node_until_ray_has_chosen_one():
-    room = Room()
-    room.take("b", (), Amount(1000), 100.0)
+    room = RayRoom()
+    room.take("b", (), RayAmount(1000), 100.0)
     waits = [room.ours("n1"), room.ours("n2")]
-    placed = Job(
+    placed = RayJob(
         status="RUNNING",
         submission_id="b",
         metadata={"rota_cpu_milli": "1000"},
@@ -287,8 +291,8 @@ def test_a_job_without_a_node_counts_on_every_node_until_ray_has_chosen_one():
 
     room.see([placed], {"id2": "n2"}, 101.0)
 
-    assert waits == [Amount(1000), Amount(1000)]
-    assert [room.ours("n1"), room.ours("n2")] == [Amount(), Amount(1000)]
+    assert waits == [RayAmount(1000), RayAmount(1000)]
+    assert [room.ours("n1"), room.ours("n2")] == [RayAmount(), RayAmount(1000)]
 
 
 def test_use_is_read_per_node_and_a_part_of_a_device_is_a_whole_one():
@@ -296,14 +300,14 @@ def test_use_is_read_per_node_and_a_part_of_a_device_is_a_whole_one():
     status = {"time": 5.0, "loadMetricsReport": {"usageByNode": usage}}
     body = msgspec.json.encode({"data": {"clusterStatus": status}})
 
-    assert use_of(body) == Use(5.0, {"id1": Amount(1500, 1, 1)})
-    assert use_of(b'{"data": {"clusterStatus": null}}') == Use()
+    assert use_of(body) == RayUse(5.0, {"id1": RayAmount(1500, 1, 1)})
+    assert use_of(b'{"data": {"clusterStatus": null}}') == RayUse()
 
 
 def node(
     number: str, ip: str, name: str | None = "n", state: str = "ALIVE", cpu: float = 4
-) -> Node:
-    return Node(number, ip, state, name, resources_total={"CPU": cpu, f"node:{ip}": 1.0})
+) -> RayNode:
+    return RayNode(number, ip, state, name, resources_total={"CPU": cpu, f"node:{ip}": 1.0})
 
 
 def test_nodes_are_those_that_live_and_compute_each_by_a_name_of_its_own():

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from rota.backends.api import EngineJob, Phase
-from rota.backends.orders import Gang, Key, Order
+from rota.backends.api import EngineJob, EnginePhase
+from rota.backends.orders import AttemptOrder, Gang, Key
 from rota.backends.slurm.driver import SlurmDriver, driver
 from rota.backends.slurm.settings import SlurmSettings
 from rota.rpc.messages import Launch
@@ -54,6 +54,7 @@ class Site:
             done = subprocess.run(
                 [self._up, self.state],
                 env=os.environ | settings,
+                cwd=self.state,  # A daemon that dies leaves its core there.
                 capture_output=True,
                 text=True,
                 timeout=START_S,
@@ -136,10 +137,10 @@ class Bench:
         raise AssertionError(f"in vain: {job}")
 
     def until_running(self, uid: str) -> EngineJob:
-        return self.until(uid, lambda job: job.phase is Phase.RUNNING)
+        return self.until(uid, lambda job: job.phase is EnginePhase.RUNNING)
 
     def until_ended(self, uid: str) -> EngineJob:
-        return self.until(uid, lambda job: job.phase is Phase.ENDED)
+        return self.until(uid, lambda job: job.phase is EnginePhase.ENDED)
 
     def ended(self, uids: Iterable[str]) -> list[EngineJob]:
         return [self.until_ended(uid) for uid in uids]
@@ -159,7 +160,7 @@ class Bench:
 
     def end_all(self) -> None:
         for job in self.do(self.driver.jobs()):
-            if job.uid in self.submitted and job.phase is not Phase.ENDED:
+            if job.uid in self.submitted and job.phase is not EnginePhase.ENDED:
                 self.do(self.driver.stop(job, 0.0))
 
 
@@ -173,11 +174,11 @@ def order_for(
     environment: dict[str, str] | None = None,
     gang: Gang | None = None,
     **wishes: Any,
-) -> Order:
+) -> AttemptOrder:
     """An order; what is no field of a launch is one of the order."""
     uid = uid or secrets.token_hex(16)
     own = {name: wishes.pop(name) for name in [*wishes] if name not in Launch.__struct_fields__}
     if environment is None:
         environment = {"PATH": "/usr/bin:/bin"}
     launch = Launch(uid, 1, user, argv, workdir, environment, **wishes)
-    return Order(key=Key(cluster, uid), launch=launch, gang=gang, **own)
+    return AttemptOrder(key=Key(cluster, uid), launch=launch, gang=gang, **own)

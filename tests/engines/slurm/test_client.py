@@ -14,10 +14,10 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from rota.backends.api import Away, Full, Refused, Unsure
+from rota.backends.api import EngineAway, EngineRefused, Full, Unsure
 from rota.backends.slurm.commands import ByCommands, called
 from rota.backends.slurm.driver import driver
-from rota.backends.slurm.inner import Wish, engine_error
+from rota.backends.slurm.inner import SlurmRequest, engine_error
 from rota.backends.slurm.nodes import as_nodes
 from rota.backends.slurm.rest import described
 from rota.backends.slurm.settings import SlurmSettings
@@ -206,10 +206,10 @@ def test_the_words_of_a_command_are_judged_as_its_number_is(words, expected):
 def test_each_error_is_one_of_the_four():
     made = [engine_error(kind("x")) for kind in (SlurmRefused, SlurmFull, SlurmAway, SlurmUnsure)]
 
-    assert [type(error) for error in made] == [Refused, Full, Away, Unsure]
+    assert [type(error) for error in made] == [EngineRefused, Full, EngineAway, Unsure]
 
 
-@pytest.mark.parametrize(("order", "expected"), [(True, Unsure), (False, Away)])
+@pytest.mark.parametrize(("order", "expected"), [(True, Unsure), (False, EngineAway)])
 def test_a_command_that_does_not_end_is_killed(tmp_path, order, expected):
     note = tmp_path / "pid"
     words = ["/bin/sh", "-c", f"echo $$ >{note}; exec sleep 60"]
@@ -253,7 +253,7 @@ def test_the_driver_of_a_table_is_made_by_its_annotation():
     assert (made.kind, made.settle_s) == ("slurm", 10.0)
 
 
-WISH = Wish(
+WISH = SlurmRequest(
     comment="rota:c1:a",
     script="",
     user="alice",

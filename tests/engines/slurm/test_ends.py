@@ -1,6 +1,6 @@
 """How attempts begin and end in a real Slurm, as its driver tells it."""
 
-from rota.backends.api import Phase
+from rota.backends.api import EnginePhase
 from rota.core.facts.states import Blame, Cause
 
 
@@ -42,7 +42,7 @@ def test_one_that_is_stopped_while_it_waits_never_runs(bench):
     bench.do(bench.driver.stop(waiting, 30.0))
 
     job = bench.until_ended(uid)
-    assert waiting.phase is Phase.WAITING
+    assert waiting.phase is EnginePhase.WAITING
     assert (job.cause, job.started_s, job.code) == (Cause.CANCELLED, 0.0, None)
 
 

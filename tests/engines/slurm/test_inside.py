@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rota.backends.api import Feature, Full, Phase, Refused
+from rota.backends.api import EnginePhase, EngineRefused, Feature, Full
 from rota.core.facts.states import Blame, Cause
 from tests.engines.slurm.site import CLUSTER, WAIT_S, order_for
 from tests.journeys.box import until
@@ -75,12 +75,12 @@ def test_it_runs_on_the_node_that_was_named(slurm, way, feature):
 def test_a_node_that_slurm_does_not_know_is_refused_for_the_nodes_sake(bench):
     uid = secrets.token_hex(16)
 
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(EngineRefused) as refused:
         bench.submit("/bin/true", node="n99", uid=uid)
 
     left = bench.listed().get(uid)
     assert refused.value.fault is Blame.NODE
-    assert left is None or left.phase is Phase.ENDED
+    assert left is None or left.phase is EnginePhase.ENDED
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_node_that_slurm_does_not_know_is_refused_for_the_nodes_sake(bench):
     ],
 )
 def test_what_slurm_does_not_know_is_refused_in_its_words(bench, wish, words):
-    with pytest.raises(Refused, match=words) as refused:
+    with pytest.raises(EngineRefused, match=words) as refused:
         bench.submit("/bin/true", **wish)
 
     assert refused.value.fault is Blame.JOB
@@ -130,7 +130,7 @@ def test_a_limit_of_slurm_holds_it_with_the_reason_and_a_raised_one_lets_it_go(b
 
     slurm.run("sacctmgr", "-i", "modify", "account", account, "set", "GrpTRES=cpu=4")
 
-    assert (waiting.phase, waiting.reason) == (Phase.WAITING, "AssocGrpCpuLimit")
+    assert (waiting.phase, waiting.reason) == (EnginePhase.WAITING, "AssocGrpCpuLimit")
     assert bench.until_ended(uid).code == 0
 
 
@@ -150,7 +150,7 @@ def test_one_that_is_held_inside_says_so(bench, slurm):
 
     job = bench.until(uid, lambda job: "Held" in job.reason)
 
-    assert (job.phase, job.reason) == (Phase.WAITING, "JobHeldAdmin")
+    assert (job.phase, job.reason) == (EnginePhase.WAITING, "JobHeldAdmin")
 
 
 def test_one_that_is_cancelled_inside_says_so(bench, slurm):
@@ -183,7 +183,7 @@ def test_one_that_was_started_again_inside_shows_how_often(bench, slurm):
 
     slurm.run("scontrol", "requeue", number)
 
-    job = bench.until(uid, lambda job: job.phase is Phase.WAITING)
+    job = bench.until(uid, lambda job: job.phase is EnginePhase.WAITING)
     assert job.restarts == 1
 
 
@@ -209,11 +209,13 @@ def test_of_two_jobs_with_one_key_the_one_that_begins_first_is_shown_however_old
     slurm.run("scontrol", "update", "PartitionName=short", "State=DOWN")
     bench.submit("/bin/sleep", "60", uid=uid, queue="short")
     bench.submit("/bin/sh", "-c", "echo ran; sleep 2", uid=uid)
-    until_shown(bench, uid, lambda jobs: Phase.RUNNING in [job.phase for job in jobs])
+    until_shown(bench, uid, lambda jobs: EnginePhase.RUNNING in [job.phase for job in jobs])
 
     slurm.run("scontrol", "update", "PartitionName=short", "State=UP")
 
-    (end,) = until_shown(bench, uid, lambda jobs: {job.phase for job in jobs} == {Phase.ENDED})
+    (end,) = until_shown(
+        bench, uid, lambda jobs: {job.phase for job in jobs} == {EnginePhase.ENDED}
+    )
     assert (end.code, end.cause, bench.log(end)) == (0, None, b"ran\n")
 
 
@@ -256,7 +258,9 @@ def test_with_the_token_of_a_user_one_submits_for_that_user_alone(slurm):
     with slurm.bench("rest", rest_user="alice", token_file=token) as bench:
         own = bench.shell("id -un", user="alice")
 
-        with pytest.raises(Refused, match="user bob: this engine submits to Slurm as alice alone"):
+        with pytest.raises(
+            EngineRefused, match="user bob: this engine submits to Slurm as alice alone"
+        ):
             bench.do(bench.driver.submit(order_for(user="bob")))
 
         assert bench.printed(own) == "alice\n"

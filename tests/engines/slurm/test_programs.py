@@ -7,7 +7,7 @@ import stat
 import pytest
 from msgspec.structs import replace
 
-from rota.backends.api import Refused
+from rota.backends.api import EngineRefused
 from rota.backends.orders import Gang
 from rota.core.facts.states import Cause
 
@@ -124,7 +124,7 @@ def test_a_log_that_leads_to_a_file_of_root_is_not_read_for_its_user(bench, slur
     link.unlink()
     link.symlink_to(secret)
 
-    with pytest.raises(Refused, match="permission denied"):
+    with pytest.raises(EngineRefused, match="permission denied"):
         bench.log(job)
 
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from rota.backends.api import Refused
+from rota.backends.api import EngineRefused
 from rota.backends.orders import Gang
 from rota.backends.slurm.script import check, script
 from tests.engines.slurm.site import WAIT_S, order_for
@@ -163,7 +163,7 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path, path):
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(wish, words):
-    with pytest.raises(Refused, match=words) as refused:
+    with pytest.raises(EngineRefused, match=words) as refused:
         check(order_for(**wish).launch)
 
     assert "\n" not in str(refused.value)

@@ -67,7 +67,7 @@ def serving(slurm: Site, tmp_path: Path, **more: Any) -> Iterator[SlurmSite]:
 
 @pytest.fixture
 def theirs(slurm: Site, tmp_path: Path) -> Iterator[SlurmSite]:
-    with serving(slurm, tmp_path, placement="theirs", give_back_s=4.0, inside_max=1) as made:
+    with serving(slurm, tmp_path, placement="theirs", give_back_s=8.0, inside_max=1) as made:
         until(lambda: made.pool()["total"]["cpus"] == 12, "all nodes in service")
         yield made
 

@@ -2,8 +2,14 @@
 
 import pytest
 
-from rota.backends.api import Phase
-from rota.backends.slurm.records import Record, of_accounting, of_controller, of_sacct, of_squeue
+from rota.backends.api import EnginePhase
+from rota.backends.slurm.records import (
+    SlurmRecord,
+    of_accounting,
+    of_controller,
+    of_sacct,
+    of_squeue,
+)
 from rota.backends.slurm.states import as_job
 from rota.core.facts.states import Blame, Cause
 
@@ -11,7 +17,7 @@ from rota.core.facts.states import Blame, Cause
 def record(state, **more):
     given = {"id": "7", "comment": "rota:c1:a", "state": state, "nodes": "n[2-3]", "user": "alice"}
     times = {"submitted_s": 10.0, "started_s": 20.0, "ended_s": 30.0}
-    return Record(**given | times | more)
+    return SlurmRecord(**given | times | more)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +47,7 @@ def test_an_end_is_the_state_and_the_wait_status(state, status, cause, code, sig
     # Slurm says so of every death by a signal.
     job = as_job("a", record(state, status=status, reason="JobLaunchFailure"))
 
-    assert (job.phase, job.cause, job.code, job.signal) == (Phase.ENDED, cause, code, signal)
+    assert (job.phase, job.cause, job.code, job.signal) == (EnginePhase.ENDED, cause, code, signal)
     assert (job.fault is Blame.NODE) == (cause is Cause.START_FAILED)
     assert (job.node, job.started_s, job.ended_s, job.user) == ("n2", 20.0, 30.0, "alice")
 
@@ -49,14 +55,14 @@ def test_an_end_is_the_state_and_the_wait_status(state, status, cause, code, sig
 @pytest.mark.parametrize(
     ("state", "reason", "phase", "shown"),
     [
-        ("PENDING", "AssocGrpCpuLimit", Phase.WAITING, "AssocGrpCpuLimit"),
-        ("PENDING", "", Phase.WAITING, ""),
-        ("REQUEUE_HOLD", "JobHeldAdmin", Phase.WAITING, "JobHeldAdmin"),
-        ("CONFIGURING", "", Phase.WAITING, "its nodes boot"),
-        ("RUNNING", "Prolog", Phase.RUNNING, ""),
-        ("COMPLETING", "NonZeroExitCode", Phase.RUNNING, ""),
-        ("SUSPENDED", "", Phase.RUNNING, ""),
-        ("A_STATE_OF_THE_FUTURE", "", Phase.RUNNING, ""),
+        ("PENDING", "AssocGrpCpuLimit", EnginePhase.WAITING, "AssocGrpCpuLimit"),
+        ("PENDING", "", EnginePhase.WAITING, ""),
+        ("REQUEUE_HOLD", "JobHeldAdmin", EnginePhase.WAITING, "JobHeldAdmin"),
+        ("CONFIGURING", "", EnginePhase.WAITING, "its nodes boot"),
+        ("RUNNING", "Prolog", EnginePhase.RUNNING, ""),
+        ("COMPLETING", "NonZeroExitCode", EnginePhase.RUNNING, ""),
+        ("SUSPENDED", "", EnginePhase.RUNNING, ""),
+        ("A_STATE_OF_THE_FUTURE", "", EnginePhase.RUNNING, ""),
     ],
 )
 def test_one_that_lives_waits_with_its_reason_or_runs(state, reason, phase, shown):
@@ -64,7 +70,7 @@ def test_one_that_lives_waits_with_its_reason_or_runs(state, reason, phase, show
 
     assert (job.phase, job.reason, job.code, job.cause) == (phase, shown, None, None)
     # Of one that waits Slurm tells a start that it only expects.
-    assert job.started_s == (20.0 if phase is Phase.RUNNING else 0.0)
+    assert job.started_s == (20.0 if phase is EnginePhase.RUNNING else 0.0)
 
 
 def test_one_that_never_had_a_node_never_ran():
@@ -92,7 +98,7 @@ def test_the_controllers_shape_of_older_versions_is_read():
         }
     )
 
-    assert told == Record(
+    assert told == SlurmRecord(
         id="12",
         comment="rota:c1:a",
         state="FAILED",

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from rota.backends.api import Away, EngineJob, Phase, Unsure
+from rota.backends.api import EngineAway, EngineJob, EnginePhase, Unsure
 from rota.core.facts.states import Cause
 from tests.engines.slurm.site import WAIT_S, Bench, Site, order_for
 
@@ -55,7 +55,7 @@ def lost(slurm: Site, benches: dict[str, Bench]) -> Lost:
             silent = {way: asked_in_vain(benches[way]) for way in WAYS}
         slurm.start()
         if not rest.do(rest.driver.find([order.uid])):
-            gone = EngineJob(uid=order.uid, id=number, phase=Phase.RUNNING)
+            gone = EngineJob(uid=order.uid, id=number, phase=EnginePhase.RUNNING)
             return Lost(gone, until_number(rest, number), silent)
     raise AssertionError(f"slurmctld saved all of {TRIES} jobs in time")
 
@@ -66,7 +66,7 @@ def asked_in_vain(bench: Bench) -> list[Exception]:
     order = order_for(("/bin/sleep", "60"))
     bench.submitted.append(order.uid)
     for call in (bench.driver.jobs(), bench.driver.submit(order)):
-        with pytest.raises((Away, Unsure)) as error:
+        with pytest.raises((EngineAway, Unsure)) as error:
             bench.do(call)
         raised.append(error.value)
     return raised
@@ -86,8 +86,8 @@ def until_number(bench: Bench, number: str) -> str:
 def test_a_slurm_that_is_gone_is_away(lost, way):
     listing, submit = lost.silent[way]
 
-    assert isinstance(listing, Away)
-    assert isinstance(submit, Away | Unsure)
+    assert isinstance(listing, EngineAway)
+    assert isinstance(submit, EngineAway | Unsure)
     assert "\n" not in f"{listing}{submit}"
 
 
@@ -106,7 +106,7 @@ def test_a_number_that_another_job_has_now_is_not_touched(lost, benches, way):
     bench.do(bench.driver.signal(lost.gone, signal.SIGKILL))
     bench.do(bench.driver.stop(lost.gone, 0.0))
 
-    assert bench.listed()[lost.heir].phase is Phase.RUNNING
+    assert bench.listed()[lost.heir].phase is EnginePhase.RUNNING
 
 
 @pytest.fixture(scope="module")
@@ -133,7 +133,7 @@ def test_what_slurmctld_has_forgotten_is_found_in_the_accounting(slurm, purged, 
 
         ends = {name: found[uid] for name, uid in purged.items()}
 
-    assert {job.phase for job in found.values()} == {Phase.ENDED}
+    assert {job.phase for job in found.values()} == {EnginePhase.ENDED}
     assert (ends["code"].code, ends["code"].signal) == (3, 0)
     assert (ends["signal"].code, ends["signal"].signal) == (None, 9)
     assert ends["cancelled"].cause is Cause.CANCELLED
@@ -147,4 +147,4 @@ def test_what_no_part_of_slurm_remembers_is_told_by_its_own_word(benches, purged
 
     found = bench.do(bench.driver.find([purged["code"]]))
 
-    assert [(job.id, job.phase, job.code) for job in found] == [("", Phase.ENDED, 3)]
+    assert [(job.id, job.phase, job.code) for job in found] == [("", EnginePhase.ENDED, 3)]

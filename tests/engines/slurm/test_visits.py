@@ -6,7 +6,7 @@ import secrets
 import pytest
 from msgspec.structs import replace
 
-from rota.backends.api import EngineJob, Feature, Refused, Way
+from rota.backends.api import ByteStream, EngineJob, EngineRefused, Feature
 from rota.backends.orders import Gang
 from tests.journeys.box import until
 
@@ -23,7 +23,7 @@ signal.pause()
 """
 
 
-async def heard(way: Way) -> bytes:
+async def heard(way: ByteStream) -> bytes:
     """All that comes, to its end."""
     body = b""
     try:
@@ -94,7 +94,7 @@ def test_a_port_at_which_nothing_listens_is_told_in_one_line(bench):
     async def talk() -> bytes:
         return await heard(await bench.driver.reach(job, 1))
 
-    with pytest.raises(Refused, match=r"^nothing listens on port 1 of the job's node$"):
+    with pytest.raises(EngineRefused, match=r"^nothing listens on port 1 of the job's node$"):
         bench.do(talk())
 
 

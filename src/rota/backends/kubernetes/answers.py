@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rota.backends.api import Away, EngineError, Full, Refused, Unsure
+from rota.backends.api import EngineAway, EngineError, EngineRefused, Full, Unsure
 from rota.core.facts.states import Blame
 
 FORBIDDEN, TOO_MANY = 403, 429
@@ -24,17 +24,17 @@ def refusal(code: int, message: str) -> EngineError:
     if code == TOO_MANY or (code == FORBIDDEN and any(part in words for part in _NOT_NOW)):
         return Full(words)
     if code in (400, 413, 422) or _OF_JOB.search(words):
-        return Refused(words)
+        return EngineRefused(words)
     if code >= 500:
         return Unsure(words)
     if code == 401:
-        return Away(words)
-    return Refused(words, Blame.NODE)
+        return EngineAway(words)
+    return EngineRefused(words, Blame.NODE)
 
 
 def trouble(code: int, message: str) -> EngineError:
     """Why any other request failed: tried again later, unless it never will succeed."""
     words = " ".join(message.split()) or f"the API server answers {code}"
     if code in (401, TOO_MANY) or code >= 500:
-        return Away(words)
-    return Refused(words, Blame.NODE)
+        return EngineAway(words)
+    return EngineRefused(words, Blame.NODE)

@@ -15,10 +15,10 @@ from lightkube.core.exceptions import ConfigError
 from lightkube.resources.core_v1 import Node, Pod, Secret, Service
 from lightkube.types import PatchType
 
-from rota.backends.api import Away, EngineError, Full, Refused, Unsure
+from rota.backends.api import EngineAway, EngineError, EngineRefused, Full, Unsure
 from rota.backends.kubernetes import answers
 from rota.backends.kubernetes.settings import PROJECT
-from rota.backends.kubernetes.streams import Terminal, Tunnel, opened
+from rota.backends.kubernetes.streams import KubeTerminal, KubeTunnel, opened
 from rota.core.facts.states import Blame
 from rota.kubeapi.words import said, words
 
@@ -63,7 +63,7 @@ class _Event(msgspec.Struct):
     object: msgspec.Raw
 
 
-class Change(NamedTuple):
+class PodChange(NamedTuple):
     """One line of a watch. ``pod`` is None when only the version has moved on."""
 
     version: str
@@ -112,11 +112,11 @@ class Api:
                 raise Full(said(error)) from None  # The namespace of a project may yet be made.
             raise answers.refusal(error.response.status_code, str(error)) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
-            raise Away(words(error)) from None
+            raise EngineAway(words(error)) from None
         except (httpx2.HTTPError, msgspec.DecodeError) as error:
             raise Unsure(words(error)) from None
         except ConfigError as error:
-            raise Away(str(error)) from None
+            raise EngineAway(str(error)) from None
         return True
 
     async def pod(self, name: str) -> Pod | None:
@@ -164,7 +164,7 @@ class Api:
             listed = self._client.list(Pod, namespace=namespace, fields=living, chunk_size=PAGE)
             try:
                 return await self._ask(_all(listed))
-            except Refused:
+            except EngineRefused:
                 continue
         return []
 
@@ -195,11 +195,11 @@ class Api:
         except _Absent:
             return b""
         except (httpx2.HTTPError, ConfigError) as error:
-            raise Away(words(error)) from None
+            raise EngineAway(words(error)) from None
         if answer.status_code in (400, ABSENT):
             return b""
         if answer.status_code in (500, 502):
-            raise Refused(f"the node of pod {name} does not answer", Blame.NODE)
+            raise EngineRefused(f"the node of pod {name} does not answer", Blame.NODE)
         if answer.is_error:
             raise answers.trouble(answer.status_code, answer.text)
         return without_excuse(answer.content)
@@ -215,20 +215,20 @@ class Api:
                     async for part in answer.aiter_raw():
                         yield part
         except (httpx2.HTTPError, ConfigError) as error:
-            raise Away(words(error)) from None
+            raise EngineAway(words(error)) from None
 
-    async def enter(self, name: str, argv: tuple[str, ...], leave: tuple[str, ...]) -> Terminal:
+    async def enter(self, name: str, argv: tuple[str, ...], leave: tuple[str, ...]) -> KubeTerminal:
         """Another program in its container, on a terminal; ``leave`` ends it."""
         socket = await self._beside(name, argv, "stdin", "stdout", "tty")
-        return Terminal(socket, lambda: self._beside(name, leave, "stdout"))
+        return KubeTerminal(socket, lambda: self._beside(name, leave, "stdout"))
 
     async def _beside(self, name: str, argv: tuple[str, ...], *streams: str) -> Socket:
         asked = [("container", CONTAINER), *(("command", word) for word in argv)]
         return await self._upgraded(name, "exec", asked + [(one, "true") for one in streams])
 
-    async def reach(self, name: str, port: int) -> Tunnel:
+    async def reach(self, name: str, port: int) -> KubeTunnel:
         """A connection to a port of it."""
-        return Tunnel(await self._upgraded(name, "portforward", [("ports", str(port))]), port)
+        return KubeTunnel(await self._upgraded(name, "portforward", [("ports", str(port))]), port)
 
     async def _upgraded(self, name: str, kind: str, asked: list[tuple[str, str]]) -> Socket:
         try:
@@ -236,12 +236,12 @@ class Api:
             params = httpx2.QueryParams(tuple(asked))
             return await opened(self._config, self._raw.build_request("GET", path, params=params))
         except ConfigError as error:
-            raise Away(str(error)) from None
+            raise EngineAway(str(error)) from None
 
-    async def watch(self, labels: dict[str, str], version: str) -> AsyncIterator[Change]:
+    async def watch(self, labels: dict[str, str], version: str) -> AsyncIterator[PodChange]:
         """What happens after this version, until the server has had enough.
 
-        A version that is too old, or a line that is cut, raises ``Away``: list again.
+        A version that is too old, or a line that is cut, raises ``EngineAway``: list again.
         """
         params: dict[str, str | int] = {
             "watch": "true",
@@ -255,14 +255,14 @@ class Api:
             path = _path(self._shared)
             async with self._raw.stream("GET", path, params=params, timeout=silence) as lines:
                 if lines.status_code != 200:
-                    raise Away(f"the API server answers {lines.status_code} to a watch")
+                    raise EngineAway(f"the API server answers {lines.status_code} to a watch")
                 async for line in lines.aiter_lines():
                     change = change_of(line)
                     if change.pod is not None and not change.gone:
                         self._note(change.pod.metadata)
                     yield change
         except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
-            raise Away(words(error)) from None
+            raise EngineAway(words(error)) from None
 
     async def _get(self, path: str, **params: str | int) -> httpx2.Response:
         answer = await self._raw.get(path, params=params)
@@ -278,7 +278,7 @@ class Api:
                 raise _Absent(str(error)) from None
             raise answers.trouble(code, said(error)) from None
         except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
-            raise Away(words(error)) from None
+            raise EngineAway(words(error)) from None
 
 
 def _path(namespace: str) -> str:
@@ -290,16 +290,16 @@ class _Absent(EngineError):
     """There is no such object."""
 
 
-def change_of(line: str) -> Change:
+def change_of(line: str) -> PodChange:
     """One line of a watch; an old version is told in such a line, too."""
     event = msgspec.json.decode(line, type=_Event)
     if event.type == "ERROR":
-        raise Away(msgspec.json.decode(event.object, type=_Status).message)
+        raise EngineAway(msgspec.json.decode(event.object, type=_Status).message)
     version = msgspec.json.decode(event.object, type=_Marked).metadata.resource_version
     if event.type == "BOOKMARK":
-        return Change(version)
+        return PodChange(version)
     pod = msgspec.json.decode(event.object, type=Pod)
-    return Change(version, pod, gone=event.type == "DELETED")
+    return PodChange(version, pod, gone=event.type == "DELETED")
 
 
 def without_excuse(body: bytes) -> bytes:

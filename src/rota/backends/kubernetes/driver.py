@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from lightkube.resources.core_v1 import Pod, Secret, Service
 
-from rota.backends.api import EngineError, Feature, Full, Phase, Refused
+from rota.backends.api import EngineError, EnginePhase, EngineRefused, Feature, Full
 from rota.backends.kubernetes import machines, objects
 from rota.backends.kubernetes.client import without_excuse
 from rota.backends.kubernetes.mirror import Mirror
@@ -22,10 +22,10 @@ from rota.core.facts.states import Blame
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.backends.api import EngineJob, EngineNode, Way
+    from rota.backends.api import ByteStream, EngineJob, EngineNode
     from rota.backends.kubernetes.client import Api
     from rota.backends.kubernetes.settings import KubernetesSettings
-    from rota.backends.orders import Order
+    from rota.backends.orders import AttemptOrder
 
 #: The first version in which the processes of a pod may share their numbers for good.
 OLDEST = (1, 17)
@@ -44,6 +44,7 @@ class Kubernetes:
 
     kind = "kubernetes"
     settle_s = 2.0
+    early = 0.0
     poll_s = 5.0
 
     def __init__(self, settings: KubernetesSettings, api: Api) -> None:
@@ -67,7 +68,9 @@ class Kubernetes:
         version = await self._api.connect()
         if version < OLDEST:
             told, oldest = (".".join(map(str, numbers)) for numbers in (version, OLDEST))
-            raise Refused(f"Kubernetes {told} is too old; {oldest} or later is needed", Blame.NODE)
+            raise EngineRefused(
+                f"Kubernetes {told} is too old; {oldest} or later is needed", Blame.NODE
+            )
 
     async def close(self) -> None:
         if self._mirror is not None:
@@ -83,7 +86,7 @@ class Kubernetes:
         self._selectors = {node.spec.name: node.spec.labels for node in listed if node.pool}
         return listed
 
-    async def submit(self, order: Order) -> str:
+    async def submit(self, order: AttemptOrder) -> str:
         """The secret first: a pod that finds none would wait for its node's next try."""
         secret, pod = objects.build(order, self._settings, self._selectors.get(order.pool, {}))
         name = objects.name_of(order.key)
@@ -94,13 +97,13 @@ class Kubernetes:
         await self._api.create(secret)
         try:
             fresh = await self._api.create(pod)
-        except (Refused, Full):
+        except (EngineRefused, Full):
             await self._api.delete(Secret, name)
             raise
         if not fresh:
             there = await self._api.pod(name)
             if there is not None and key_of(there) != order.key:
-                raise Refused(f"pod {name} is not ours", Blame.NODE)
+                raise EngineRefused(f"pod {name} is not ours", Blame.NODE)
         if leads:
             await self._bind_names(name)
         return name
@@ -160,12 +163,14 @@ class Kubernetes:
             await self._mirror.changed(self.poll_s)
 
     async def signal(self, job: EngineJob, number: int) -> None:
-        raise Refused(f"Kubernetes sends no signal {number}: it stops pod {job.id} or not at all")
+        raise EngineRefused(
+            f"Kubernetes sends no signal {number}: it stops pod {job.id} or not at all"
+        )
 
     async def stop(self, job: EngineJob, grace_s: float) -> None:
         """A second wish may shorten the grace of the first."""
-        if job.phase is Phase.RUNNING and job.id not in self._heard:
-            with suppress(Refused):
+        if job.phase is EnginePhase.RUNNING and job.id not in self._heard:
+            with suppress(EngineRefused):
                 await self._begin_to_listen(job.id)
         await self._api.delete(Pod, job.id, max(AT_ONCE_S, round(grace_s)))
 
@@ -209,10 +214,10 @@ class Kubernetes:
             return body[offset : offset + limit], len(body)
         return body[first_of(body, offset, lines) :][-limit:], len(body)
 
-    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> Way:
+    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> ByteStream:
         mark = secrets.token_hex(8)
         begin, end = objects.beside(mark, argv), objects.ended(mark)
         return await self._api.enter(job.id, begin, end)
 
-    async def reach(self, job: EngineJob, port: int) -> Way:
+    async def reach(self, job: EngineJob, port: int) -> ByteStream:
         return await self._api.reach(job.id, port)

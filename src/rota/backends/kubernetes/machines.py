@@ -32,29 +32,29 @@ _OF_STATE = "node.kubernetes.io/"
 OURS = "-"
 
 
-class Held(NamedTuple):
+class KubeAmount(NamedTuple):
     """What something has, or holds: processors in thousandths, bytes, devices."""
 
     milli: int = 0
     size: int = 0
     gpus: int = 0
 
-    def plus(self, other: Held) -> Held:
-        return Held(self.milli + other.milli, self.size + other.size, self.gpus + other.gpus)
+    def plus(self, other: KubeAmount) -> KubeAmount:
+        return KubeAmount(self.milli + other.milli, self.size + other.size, self.gpus + other.gpus)
 
-    def less(self, other: Held) -> Held:
+    def less(self, other: KubeAmount) -> KubeAmount:
         pairs = zip(self, other, strict=True)
-        return Held(*(max(0, mine - theirs) for mine, theirs in pairs))
+        return KubeAmount(*(max(0, mine - theirs) for mine, theirs in pairs))
 
-    def most(self, other: Held) -> Held:
-        return Held(*map(max, self, other))
+    def most(self, other: KubeAmount) -> KubeAmount:
+        return KubeAmount(*map(max, self, other))
 
 
-class Use(NamedTuple):
+class PodUse(NamedTuple):
     """What one pod holds on its node; ``pool``: where we placed it, empty: it is not ours."""
 
     node: str
-    held: Held
+    held: KubeAmount
     pool: str = ""
 
 
@@ -74,19 +74,19 @@ def engine_nodes(
     return [_pool(name, members, uses) for name, members in sorted(kinds.items())]
 
 
-def _use(pod: Pod, cluster: str, settings: KubernetesSettings) -> Use:
+def _use(pod: Pod, cluster: str, settings: KubernetesSettings) -> PodUse:
     meta, where = pod.metadata or ObjectMeta(), pod.spec.nodeName if pod.spec is not None else ""
     held = requested(pod, settings.gpu_resource)
     if (meta.labels or {}).get(CLUSTER) != cluster:
-        return Use(where or "", held)
-    return Use(where or "", held, (meta.annotations or {}).get(POOL) or OURS)
+        return PodUse(where or "", held)
+    return PodUse(where or "", held, (meta.annotations or {}).get(POOL) or OURS)
 
 
-def requested(pod: Pod, gpu: str) -> Held:
+def requested(pod: Pod, gpu: str) -> KubeAmount:
     """What the scheduler counts for a pod: its containers together, or one that comes before."""
     if pod.spec is None or (pod.status or PodStatus()).phase in ("Succeeded", "Failed"):
-        return Held()
-    together = Held()
+        return KubeAmount()
+    together = KubeAmount()
     for container in pod.spec.containers:
         together = together.plus(_asked(container, gpu))
     for container in pod.spec.initContainers or []:
@@ -99,7 +99,7 @@ def is_ready(machine: Node) -> bool:
     return any(c.type == "Ready" and c.status == "True" for c in conditions)
 
 
-def _shown(machine: Node, uses: list[Use], settings: KubernetesSettings) -> EngineNode:
+def _shown(machine: Node, uses: list[PodUse], settings: KubernetesSettings) -> EngineNode:
     meta, status = machine.metadata or ObjectMeta(), machine.status or NodeStatus()
     name, labels = meta.name or "", meta.labels or {}
     has = _held(status.allocatable or status.capacity or {}, settings.gpu_resource)
@@ -113,18 +113,18 @@ def _shown(machine: Node, uses: list[Use], settings: KubernetesSettings) -> Engi
         system=status.nodeInfo.osImage if status.nodeInfo is not None else "",
     )
     problem = _problem(machine, settings)
-    foreign = Held()
+    foreign = KubeAmount()
     for use in uses:
         if use.node == name and not use.pool:
             foreign = foreign.plus(use.held)
     return EngineNode(spec=_less(spec, foreign), usable=not problem, detail=problem)
 
 
-def _less(spec: NodeSpec, foreign: Held) -> NodeSpec:
+def _less(spec: NodeSpec, foreign: KubeAmount) -> NodeSpec:
     """What there is for jobs of ours beside others."""
-    if foreign == Held():
+    if foreign == KubeAmount():
         return spec
-    has = Held(spec.cpu_milli, spec.memory_mib << 20, len(spec.devices))
+    has = KubeAmount(spec.cpu_milli, spec.memory_mib << 20, len(spec.devices))
     free = has.less(foreign)
     whole = Machine(spec.cpu_milli, spec.memory_mib, devices=spec.devices)
     return replace(
@@ -144,7 +144,7 @@ def _kind(spec: NodeSpec) -> str:
     return "-".join(re.sub(r"[^0-9A-Za-z_.-]", "-", part) for part in parts if part)
 
 
-def _pool(name: str, members: list[EngineNode], uses: list[Use]) -> EngineNode:
+def _pool(name: str, members: list[EngineNode], uses: list[PodUse]) -> EngineNode:
     usable = {node.spec.name: node.spec for node in members if node.usable}
     one = members[0].spec
     devices = [device for spec in usable.values() for device in spec.devices]
@@ -160,7 +160,7 @@ def _pool(name: str, members: list[EngineNode], uses: list[Use]) -> EngineNode:
         labels={key: one.labels[key] for key in (_TYPE, _MODEL) if key in one.labels},
         largest=Machine(one.cpu_milli, one.memory_mib, devices=one.devices, count=len(usable)),
     )
-    foreign = Held()
+    foreign = KubeAmount()
     for use in uses:
         if use.node in usable and use.pool != name:
             foreign = foreign.plus(use.held)
@@ -200,15 +200,15 @@ def _bears(toleration: Bears, taint: Taint) -> bool:
     )
 
 
-def _asked(container: Container, gpu: str) -> Held:
+def _asked(container: Container, gpu: str) -> KubeAmount:
     resources = container.resources
     if resources is None:
-        return Held()
+        return KubeAmount()
     return _held({**(resources.limits or {}), **(resources.requests or {})}, gpu)
 
 
-def _held(amounts: Mapping[str, str], gpu: str) -> Held:
+def _held(amounts: Mapping[str, str], gpu: str) -> KubeAmount:
     def number(kind: str) -> float:
         return float(parse_quantity(amounts.get(kind, "0")) or 0)
 
-    return Held(round(1000 * number("cpu")), round(number("memory")), round(number(gpu)))
+    return KubeAmount(round(1000 * number("cpu")), round(number("memory")), round(number(gpu)))

@@ -14,7 +14,7 @@ from rota.backends.api import EngineError
 if TYPE_CHECKING:
     from lightkube.resources.core_v1 import Pod
 
-    from rota.backends.kubernetes.client import Api, Change
+    from rota.backends.kubernetes.client import Api, PodChange
 
 #: News come in heaps: so long is waited for the rest of one.
 HEAP_S = 0.02
@@ -62,7 +62,7 @@ class Mirror:
         finally:
             self._news.set()
 
-    def _take(self, change: Change) -> None:
+    def _take(self, change: PodChange) -> None:
         self._version = change.version
         if change.pod is None:
             return

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from lightkube.resources.core_v1 import Pod, Secret, Service
 
-from rota.backends.api import Refused
+from rota.backends.api import EngineRefused
 from rota.backends.kubernetes.client import CONTAINER
 from rota.backends.kubernetes.script import FOLDER, shell_text
 from rota.backends.orders import Key
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from rota.backends.kubernetes.settings import KubernetesSettings, Mount
-    from rota.backends.orders import Order
+    from rota.backends.orders import AttemptOrder
 
 CLUSTER, UID, KEY = "rota/cluster", "rota/uid", "rota/key"
 #: The pool that it was placed in, and the gang that it is of.
@@ -60,7 +60,7 @@ def name_of(key: Key) -> str:
     return f"rota-{hashlib.sha256(str(key).encode()).hexdigest()[:24]}"
 
 
-def misfit(order: Order, settings: KubernetesSettings) -> str:
+def misfit(order: AttemptOrder, settings: KubernetesSettings) -> str:
     """What the order asks for and a pod of ours does not have; empty: nothing."""
     launch = order.launch
     lacking = {
@@ -79,12 +79,12 @@ def misfit(order: Order, settings: KubernetesSettings) -> str:
     return ""
 
 
-def gang_name(order: Order) -> str:
+def gang_name(order: AttemptOrder) -> str:
     """Of the service under which its members find each other; empty: it is alone."""
     return name_of(Key(order.key.cluster, order.gang.leader)) if order.gang is not None else ""
 
 
-def service_of(order: Order, settings: KubernetesSettings) -> Service:
+def service_of(order: AttemptOrder, settings: KubernetesSettings) -> Service:
     """Names for the members of a gang."""
     name = gang_name(order)
     labels = {"app.kubernetes.io/managed-by": "rota", CLUSTER: order.key.cluster}
@@ -103,7 +103,7 @@ def owned_by(pod: Pod) -> dict[str, Any]:
     return {"metadata": {"ownerReferences": [owner]}}
 
 
-def _gang_variables(order: Order) -> dict[str, str]:
+def _gang_variables(order: AttemptOrder) -> dict[str, str]:
     """Each member has a pod, and so a node, of its own."""
     gang = order.gang
     if gang is None:
@@ -123,14 +123,14 @@ def _host(rank: int) -> str:
 
 
 def build(
-    order: Order, settings: KubernetesSettings, selector: Mapping[str, str] = _ANY
+    order: AttemptOrder, settings: KubernetesSettings, selector: Mapping[str, str] = _ANY
 ) -> tuple[Secret, Pod]:
     """Both have the same name. An order that a pod cannot fulfil is refused.
 
     ``selector`` keeps it to the nodes of its pool.
     """
     if problem := misfit(order, settings):
-        raise Refused(problem)
+        raise EngineRefused(problem)
     environment = order.launch.environment | _gang_variables(order)
     launch = msgspec.structs.replace(order.launch, environment=environment)
     meta = {
@@ -157,20 +157,20 @@ def build(
     return msgspec.convert(secret, Secret), msgspec.convert(pod, Pod)
 
 
-def _labels(order: Order) -> dict[str, str]:
+def _labels(order: AttemptOrder) -> dict[str, str]:
     uid = order.uid if _LABEL_VALUE.fullmatch(order.uid) else name_of(order.key)
     gang = {GANG: gang_name(order)} if order.gang is not None else {}
     return {"app.kubernetes.io/managed-by": "rota", CLUSTER: order.key.cluster, UID: uid, **gang}
 
 
-def _gang_names(order: Order) -> dict[str, Any]:
+def _gang_names(order: AttemptOrder) -> dict[str, Any]:
     if order.gang is None:
         return {}
     return {"hostname": _host(order.gang.rank), "subdomain": gang_name(order)}
 
 
 def _spec(
-    order: Order, settings: KubernetesSettings, inline: bool, mounted: bool
+    order: AttemptOrder, settings: KubernetesSettings, inline: bool, mounted: bool
 ) -> dict[str, Any]:
     launch, name = order.launch, name_of(order.key)
     wanted = {"cpu": f"{launch.cpu_milli}m", "memory": f"{launch.memory_mib}Mi"}

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from lightkube.models.core_v1 import ContainerState, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
-from rota.backends.api import EngineJob, Phase
+from rota.backends.api import EngineJob, EnginePhase
 from rota.backends.kubernetes.objects import HOPELESS, KEY
 from rota.backends.orders import parse_key
 from rota.core.facts.states import Blame, Cause
@@ -100,16 +100,16 @@ def job_of(pod: Pod, key: Key, lost_nodes: Collection[str] = ()) -> EngineJob:
     }
     ended = facts.state.terminated
     if ended is not None and ended.reason != _FORGOTTEN:
-        return EngineJob(**common, phase=Phase.ENDED, **_end(facts, ended))
+        return EngineJob(**common, phase=EnginePhase.ENDED, **_end(facts, ended))
     if ended is not None or facts.status.phase in ("Failed", "Succeeded"):
-        return EngineJob(**common, phase=Phase.ENDED, **_failure(facts))
+        return EngineJob(**common, phase=EnginePhase.ENDED, **_failure(facts))
     gone = facts.asked_at is not None and (not facts.node or facts.node in lost_nodes)
     if gone or facts.confirmed:
-        return EngineJob(**common, phase=Phase.ENDED, **_vanished(facts))
+        return EngineJob(**common, phase=EnginePhase.ENDED, **_vanished(facts))
     if facts.state.running is not None:
         began_s = _seconds(facts.state.running.startedAt)
-        return EngineJob(**common, phase=Phase.RUNNING, started_s=began_s)
-    return EngineJob(**common, phase=Phase.WAITING, reason=_why_it_waits(facts))
+        return EngineJob(**common, phase=EnginePhase.RUNNING, started_s=began_s)
+    return EngineJob(**common, phase=EnginePhase.WAITING, reason=_why_it_waits(facts))
 
 
 def is_overdue(pod: Pod, now_s: float, slack_s: float) -> bool:

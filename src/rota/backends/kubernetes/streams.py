@@ -16,7 +16,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.typing import Subprotocol
 
-from rota.backends.api import Away, EngineError, Refused
+from rota.backends.api import EngineAway, EngineError, EngineRefused
 from rota.backends.kubernetes import answers
 from rota.core.facts.states import Blame
 from rota.kubeapi.words import words
@@ -67,7 +67,7 @@ async def opened(config: SingleConfig, request: httpx2.Request) -> Socket:
     except InvalidStatus as error:
         raise _refusal(error.response.status_code, bytes(error.response.body or b"")) from None
     except (InvalidHandshake, OSError, TimeoutError) as error:
-        raise Away(words(error)) from None
+        raise EngineAway(words(error)) from None
 
 
 def _refusal(code: int, body: bytes) -> EngineError:
@@ -107,7 +107,7 @@ class _Stream:
         await self._socket.close()
 
 
-class Terminal(_Stream):
+class KubeTerminal(_Stream):
     """``leave`` opens a socket to what ends the program, and lasts as long as that takes."""
 
     def __init__(self, socket: Socket, leave: Callable[[], Awaitable[Socket]]) -> None:
@@ -144,7 +144,7 @@ class Terminal(_Stream):
                     await (await self._leave()).wait_closed()
 
 
-class Tunnel(_Stream):
+class KubeTunnel(_Stream):
     def __init__(self, socket: Socket, port: int) -> None:
         super().__init__(socket)
         self._port = port
@@ -157,7 +157,7 @@ class Tunnel(_Stream):
                 self._begun.add(channel)
                 body = body[PORT_BYTES:]
             if channel == TROUBLE and body:
-                raise Refused(_trouble(self._port, body.decode(errors="replace")), Blame.NODE)
+                raise EngineRefused(_trouble(self._port, body.decode(errors="replace")), Blame.NODE)
             if body or channel < 0:
                 return body
 
@@ -171,7 +171,7 @@ def _check_end(body: bytes) -> None:
     except msgspec.DecodeError:
         status = _Status("", body.decode(errors="replace"))
     if status.reason not in _RAN:
-        raise Refused(" ".join(status.message.split()), Blame.NODE)
+        raise EngineRefused(" ".join(status.message.split()), Blame.NODE)
 
 
 def _trouble(port: int, text: str) -> str:

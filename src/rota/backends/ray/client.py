@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import msgspec
 
-from rota.backends.api import Away, Refused, Unsure
-from rota.backends.ray.records import Job, any_alive, nodes_of, use_of
+from rota.backends.api import EngineAway, EngineRefused, Unsure
+from rota.backends.ray.records import RayJob, any_alive, nodes_of, use_of
 from rota.core.facts.states import Blame
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.backends.ray.records import Node, Use
+    from rota.backends.ray.records import RayNode, RayUse
     from rota.backends.ray.settings import RaySettings
 
 CONNECT_S = 5.0
@@ -56,20 +56,20 @@ class RayApi:
     async def close(self) -> None:
         await self._http.aclose()
 
-    async def jobs(self) -> list[Job]:
+    async def jobs(self) -> list[RayJob]:
         with _understood():
-            return msgspec.json.decode(await self._get("/api/jobs/") or b"", type=list[Job])
+            return msgspec.json.decode(await self._get("/api/jobs/") or b"", type=list[RayJob])
 
-    async def job(self, number: str) -> Job | None:
+    async def job(self, number: str) -> RayJob | None:
         body = await self._get(f"/api/jobs/{number}")
         with _understood():
-            return msgspec.json.decode(body, type=Job) if body is not None else None
+            return msgspec.json.decode(body, type=RayJob) if body is not None else None
 
     async def upload(self, name: str, body: bytes) -> None:
         """A package for the nodes. Nothing is started by it."""
-        answer = await self._send("PUT", f"/api/packages/gcs/{name}", Away, content=body)
+        answer = await self._send("PUT", f"/api/packages/gcs/{name}", EngineAway, content=body)
         if answer.status_code != httpx.codes.OK:
-            raise Away(_words(answer))
+            raise EngineAway(_words(answer))
 
     async def submit(self, wish: dict[str, Any]) -> bool:
         """Whether it was not there before."""
@@ -80,10 +80,10 @@ class RayApi:
         if "already exists" in answer.text:
             return False
         if code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-            raise Away(_words(answer))
+            raise EngineAway(_words(answer))
         if code >= httpx.codes.INTERNAL_SERVER_ERROR:
             raise Unsure(_words(answer))
-        raise Refused(_words(answer), Blame.NODE)
+        raise EngineRefused(_words(answer), Blame.NODE)
 
     async def stop(self, number: str) -> None:
         await self._tell("POST", f"/api/jobs/{number}/stop")
@@ -91,12 +91,12 @@ class RayApi:
     async def delete(self, number: str) -> None:
         await self._tell("DELETE", f"/api/jobs/{number}")
 
-    async def nodes(self) -> list[Node]:
+    async def nodes(self) -> list[RayNode]:
         query = {"detail": "1", "limit": str(ROWS_MAX)}
         with _understood():
             return nodes_of(await self._get("/api/v0/nodes", query) or b"")
 
-    async def use(self) -> Use:
+    async def use(self) -> RayUse:
         with _understood():
             return use_of(await self._get("/api/cluster_status", {"format": "0"}) or b"")
 
@@ -119,37 +119,37 @@ class RayApi:
                     await answer.aread()
                     if "file is not found" in answer.text:
                         return None
-                    raise Away(_words(answer))
+                    raise EngineAway(_words(answer))
                 async for part in answer.aiter_bytes():
                     body += part
                     if most and len(body) >= most:
                         return body[:most]
         except httpx.HTTPError as error:
-            raise Away(_trouble(error)) from None
+            raise EngineAway(_trouble(error)) from None
         return body
 
     async def _get(self, path: str, query: dict[str, str] | None = None) -> bytes | None:
-        answer = await self._send("GET", path, Away, params=query)
+        answer = await self._send("GET", path, EngineAway, params=query)
         return self._judged(answer)
 
     async def _tell(self, method: str, path: str) -> None:
         """What is not there needs no telling."""
-        self._judged(await self._send(method, path, Away))
+        self._judged(await self._send(method, path, EngineAway))
 
     def _judged(self, answer: httpx.Response) -> bytes | None:
         if answer.status_code == httpx.codes.NOT_FOUND:
             return None
         if answer.status_code != httpx.codes.OK:
-            raise Away(_words(answer))
+            raise EngineAway(_words(answer))
         return answer.content
 
     async def _send(
-        self, method: str, path: str, lost: type[Away] | type[Unsure], **more: Any
+        self, method: str, path: str, lost: type[EngineAway] | type[Unsure], **more: Any
     ) -> httpx.Response:
         try:
             return await self._http.request(method, path, headers=self._token(), **more)
         except _NOT_CONNECTED as error:
-            raise Away(_trouble(error)) from None
+            raise EngineAway(_trouble(error)) from None
         except httpx.HTTPError as error:
             raise lost(_trouble(error)) from None
 
@@ -160,7 +160,7 @@ class RayApi:
                 token = Path(self._settings.token_file).read_text()
             except OSError as error:
                 words = (error.strerror or str(error)).lower()
-                raise Away(f"token_file {self._settings.token_file}: {words}") from None
+                raise EngineAway(f"token_file {self._settings.token_file}: {words}") from None
         return {"Authorization": f"Bearer {token.strip()}"} if token.strip() else {}
 
 
@@ -170,7 +170,7 @@ def _understood() -> Iterator[None]:
     try:
         yield
     except msgspec.DecodeError as error:
-        raise Away(f"the answer is not one of Ray: {error}") from None
+        raise EngineAway(f"the answer is not one of Ray: {error}") from None
 
 
 def _words(answer: httpx.Response) -> str:

@@ -7,22 +7,31 @@ import logging
 import time
 from typing import TYPE_CHECKING
 
-from rota.backends.api import Away, Driver, EngineError, Feature, Full, Paced, Phase, Refused
+from rota.backends.api import (
+    Driver,
+    EngineAway,
+    EngineError,
+    EnginePhase,
+    EngineRefused,
+    Feature,
+    Full,
+    Paced,
+)
 from rota.backends.logs import COPY_BYTES_MAX, first_of
 from rota.backends.orders import Key
 from rota.backends.ray import machines, package
 from rota.backends.ray.client import RayApi
-from rota.backends.ray.room import Room
+from rota.backends.ray.room import RayRoom
 from rota.backends.ray.settings import RaySettings  # noqa: TC001 - read as an annotation
-from rota.backends.ray.states import Notes, job_of, parse_notes
+from rota.backends.ray.states import ShimNotes, job_of, parse_notes
 from rota.core.facts.states import Blame, Cause
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.backends.api import EngineJob, EngineNode
-    from rota.backends.orders import Order
-    from rota.backends.ray.records import Amount, Job, Node
+    from rota.backends.orders import AttemptOrder
+    from rota.backends.ray.records import RayAmount, RayJob, RayNode
     from rota.core.facts.node import NodeSpec
 
 #: The first version with these requests: nodes and actors with details, and files by node.
@@ -51,6 +60,7 @@ class RayDriver:
 
     kind = "ray"
     settle_s = 2.0
+    early = 0.0
 
     def __init__(self, settings: RaySettings, api: RayApi) -> None:
         self.cluster = ""
@@ -58,12 +68,12 @@ class RayDriver:
         places = {Feature.PLACES} if settings.placement == "ours" else set()
         self.features: frozenset[Feature] = _ABLE | places
         self._settings, self._api = settings, api
-        self._room = Room()
+        self._room = RayRoom()
         #: Living nodes by name, as they were last shown, and all that were ever shown.
-        self._living: dict[str, Node] = {}
+        self._living: dict[str, RayNode] = {}
         self._shown: dict[str, NodeSpec] = {}
         #: What shims wrote down of jobs that Ray lists: a start, then an end, and nothing after.
-        self._notes: dict[str, Notes] = {}
+        self._notes: dict[str, ShimNotes] = {}
         #: Jobs that Ray keeps for ever, since nothing will start them; they are forgotten here.
         self._forgotten: set[str] = set()
         self._kills: dict[str, asyncio.Task[None]] = {}
@@ -73,7 +83,7 @@ class RayDriver:
         numbers = tuple(int(part) for part in told.split(".")[:2] if part.isdecimal())
         if numbers < OLDEST:
             oldest = ".".join(map(str, OLDEST))
-            raise Refused(f"Ray {told} is too old; {oldest} or later is needed", Blame.NODE)
+            raise EngineRefused(f"Ray {told} is too old; {oldest} or later is needed", Blame.NODE)
 
     async def close(self) -> None:
         for task in self._kills.values():
@@ -94,7 +104,7 @@ class RayDriver:
         self._shown = {node.spec.name: node.spec for node in shown}
         return shown
 
-    async def submit(self, order: Order) -> str:
+    async def submit(self, order: AttemptOrder) -> str:
         package.check(order)
         number = package.id_of(order.key)
         nodes = await self._reserve(number, order)
@@ -104,14 +114,14 @@ class RayDriver:
             await self._api.upload(name, parcel)
             wish = package.wish(order, self._settings, resources[0] if resources else "", name)
             fresh = await self._api.submit(wish)
-        except (Refused, Away):
+        except (EngineRefused, EngineAway):
             self._room.drop(number)
             raise
         if not fresh:
             log.info("attempt %s is in Ray already", order.uid)
         return number
 
-    async def _reserve(self, number: str, order: Order) -> list[Node]:
+    async def _reserve(self, number: str, order: AttemptOrder) -> list[RayNode]:
         """Nodes where it fits now: what Ray takes in and cannot start, it does not give back."""
         named = tuple(filter(None, order.node.split(",")))
         if not named or not self._living.keys() >= set(named):
@@ -154,7 +164,7 @@ class RayDriver:
         self._forgotten &= numbers
         return [job for job in shown if job.id not in self._forgotten]
 
-    async def _listed(self) -> list[tuple[Key, Job]]:
+    async def _listed(self) -> list[tuple[Key, RayJob]]:
         """All of ours; before the cluster is known, those of any."""
         jobs = await self._api.jobs()
         prefix = package.removals_of(self.cluster)
@@ -173,7 +183,7 @@ class RayDriver:
         self._room.see((job for _, job in ours), names, time.time())
         return ours
 
-    async def _shown_as(self, key: Key, job: Job) -> EngineJob:
+    async def _shown_as(self, key: Key, job: RayJob) -> EngineJob:
         orphaned = False
         if job.status == "PENDING" and time.time() - job.started_s > ORPHAN_S:
             orphaned = not await self._api.has_supervisor(job.id)
@@ -185,11 +195,11 @@ class RayDriver:
         node = names.get(first, bound[0] if bound else "")
         return job_of(key.uid, job, notes, node, orphaned)
 
-    async def _notes_of(self, job: Job) -> Notes | None:
+    async def _notes_of(self, job: RayJob) -> ShimNotes | None:
         """Read until the shim has nothing more to say; None: its node does not answer."""
         known = self._notes.get(job.id)
         if job.driver_node_id is None:
-            return Notes()
+            return ShimNotes()
         if known is not None and (known.complete or not job.over):
             return known
         try:
@@ -212,14 +222,14 @@ class RayDriver:
         await asyncio.sleep(self.poll_s)
 
     async def signal(self, job: EngineJob, number: int) -> None:
-        raise Refused(f"Ray sends no signal {number}: it stops job {job.id} or not at all")
+        raise EngineRefused(f"Ray sends no signal {number}: it stops job {job.id} or not at all")
 
     async def stop(self, job: EngineJob, grace_s: float) -> None:
         """TERM and, after the grace of its launch, KILL by Ray; sooner by a removal.
 
         Ray answers that it has stopped a job that waits, and lets it wait: it is removed.
         """
-        if job.phase is Phase.WAITING and await self._waits(job.id):
+        if job.phase is EnginePhase.WAITING and await self._waits(job.id):
             await self._remove(job.id)
             return
         await self._api.stop(job.id)
@@ -245,7 +255,7 @@ class RayDriver:
         if job is not None and not job.over:
             await self._api.submit(package.removal(number, self._settings))
 
-    async def _clear_away(self, removals: Iterable[Job]) -> None:
+    async def _clear_away(self, removals: Iterable[RayJob]) -> None:
         """Those that have done their work. One that failed stays a while, and is not repeated."""
         for job in removals:
             if job.status == "SUCCEEDED":
@@ -275,16 +285,16 @@ class RayDriver:
         most = offset + limit + 1 if straight else COPY_BYTES_MAX
         try:
             body = await self._api.file(where, f"{own}.{_SUFFIX[stream]}", most) or b""
-        except Away:
+        except EngineAway:
             # Ray itself calls a node alive for a while after it has lost it.
             if job.cause is Cause.NODE_LOST or not await self._is_alive(where):
-                raise Refused("what it printed went with its node", Blame.NODE) from None
+                raise EngineRefused("what it printed went with its node", Blame.NODE) from None
             raise
         if straight:
             return body[offset : offset + limit], len(body)
         return body[first_of(body, offset, lines) :][-limit:], len(body)
 
-    async def _where(self, job: Job, member: str) -> str:
+    async def _where(self, job: RayJob, member: str) -> str:
         """The id of the node whose log folder has the output."""
         names = (job.metadata or {}).get("rota_members", "").split()
         notes = await self._notes_of(job)
@@ -296,11 +306,11 @@ class RayDriver:
         return any(node.alive for node in await self._api.nodes() if node.node_id == node_id)
 
 
-def _machines(order: Order) -> int:
+def _machines(order: AttemptOrder) -> int:
     """On how many it runs."""
     gang = order.gang
     return -(-len(gang.uids) // max(1, gang.per_node)) if gang is not None else 1
 
 
-def _too_little(name: str, free: Amount, foreign: Amount, wanted: Amount) -> str:
+def _too_little(name: str, free: RayAmount, foreign: RayAmount, wanted: RayAmount) -> str:
     return f"node {name} of Ray has {free} free, and {wanted} is wanted; others hold {foreign}"

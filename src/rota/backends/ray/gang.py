@@ -34,7 +34,7 @@ CONFIG = "RAY_JOB_CONFIG_JSON_ENV_VAR"
 LOOK_S = 0.2
 
 
-class Member:
+class GangMember:
     """One process on one node."""
 
     def where(self) -> tuple[str, str]:
@@ -101,7 +101,7 @@ def member_of(group: Any, rank: int, bundle: dict[str, float]) -> Any:  # noqa: 
     strategy = PlacementGroupSchedulingStrategy(group, placement_group_bundle_index=rank)
     asked = dict(bundle)
     return (
-        ray.remote(Member)
+        ray.remote(GangMember)
         .options(
             max_concurrency=2,  # It hears of a stop while it runs.
             num_cpus=asked.pop("CPU", 0),

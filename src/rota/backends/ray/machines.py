@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rota.backends.api import EngineNode
-from rota.backends.ray.records import Amount
+from rota.backends.ray.records import RayAmount
 from rota.core.facts.node import Device, Machine, NodeSpec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rota.backends.ray.records import Node
+    from rota.backends.ray.records import RayNode
 
 POOL = "pool"
 LOST = "Ray has lost it"
 
 
-def usable(nodes: Iterable[Node]) -> dict[str, Node]:
+def usable(nodes: Iterable[RayNode]) -> dict[str, RayNode]:
     """Living nodes with something to compute on, by name; the head often has nothing."""
     living = [node for node in nodes if node.alive and (node.has.cpu_milli or node.has.gpus)]
     names = [node.node_name or node.node_ip for node in living]
@@ -31,7 +31,7 @@ def usable(nodes: Iterable[Node]) -> dict[str, Node]:
 
 
 def as_nodes(
-    living: Mapping[str, Node], foreign: Mapping[str, Amount], before: Iterable[NodeSpec]
+    living: Mapping[str, RayNode], foreign: Mapping[str, RayAmount], before: Iterable[NodeSpec]
 ) -> list[EngineNode]:
     """Every node that lives, and those of ``before`` that do so no longer."""
     shown = [EngineNode(spec=_spec(name, node, foreign[name])) for name, node in living.items()]
@@ -39,7 +39,7 @@ def as_nodes(
     return shown + [EngineNode(spec=spec, usable=False, detail=LOST) for spec in gone]
 
 
-def as_pool(living: Mapping[str, Node], foreign: Mapping[str, Amount]) -> EngineNode:
+def as_pool(living: Mapping[str, RayNode], foreign: Mapping[str, RayAmount]) -> EngineNode:
     specs = [_spec(name, node, foreign[name]) for name, node in living.items()]
     models = {device.model for spec in specs for device in spec.devices}
     count = sum(len(spec.devices) for spec in specs)
@@ -51,7 +51,7 @@ def as_pool(living: Mapping[str, Node], foreign: Mapping[str, Amount]) -> Engine
         system="ray",
     )
     if specs:
-        one = max((_spec(name, node, Amount()) for name, node in living.items()), key=_size)
+        one = max((_spec(name, node, RayAmount()) for name, node in living.items()), key=_size)
         machine = Machine(one.cpu_milli, one.memory_mib, devices=one.devices, count=len(specs))
         spec = replace(spec, largest=machine)
     why = "" if specs else "Ray has no node with processors"
@@ -62,7 +62,7 @@ def _size(spec: NodeSpec) -> tuple[int, int, int]:
     return (len(spec.devices), spec.cpu_milli, spec.memory_mib)
 
 
-def _spec(name: str, node: Node, foreign: Amount) -> NodeSpec:
+def _spec(name: str, node: RayNode, foreign: RayAmount) -> NodeSpec:
     free = node.has.less(foreign)
     return NodeSpec(
         name=name,

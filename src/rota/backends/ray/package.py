@@ -12,17 +12,17 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from rota.backends.api import Refused
+from rota.backends.api import EngineRefused
 from rota.backends.orders import MARK, Key
 from rota.backends.ray.client import NAMESPACE, SUPERVISOR
-from rota.backends.ray.records import Amount
+from rota.backends.ray.records import RayAmount
 from rota.core.facts.states import Blame
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rota.backends.orders import Order
-    from rota.backends.ray.records import Job
+    from rota.backends.orders import AttemptOrder
+    from rota.backends.ray.records import RayJob
     from rota.backends.ray.settings import RaySettings
 
 #: So much of a node's own resource binds a job to it, and a node has 1: more than enough jobs fit.
@@ -40,24 +40,26 @@ def id_of(key: Key) -> str:
     return f"{MARK}.{key.cluster}.{key.uid}"
 
 
-def key_of(job: Job) -> Key | None:
+def key_of(job: RayJob) -> Key | None:
     mark, _, rest = job.id.partition(".")
     cluster, _, uid = rest.partition(".")
     return Key(cluster, uid) if mark == MARK and cluster and uid else None
 
 
-def is_ghost(job: Job) -> bool:
+def is_ghost(job: RayJob) -> bool:
     """Whether Ray made it up: where a job is deleted while Ray still watches the end of its actor,
     Ray writes down a failure of a job that it knows nothing of.
     """
     return job.over and not job.metadata
 
 
-def check(order: Order) -> None:
+def check(order: AttemptOrder) -> None:
     """Refuse in one line what cannot be done in Ray, and what would start a gang twice."""
     launch = order.launch
     if order.gang is not None and is_gang(order) and order.uid != order.gang.uids[0]:
-        raise Refused("a gang is one job in Ray, and its first member stands for it", Blame.NODE)
+        raise EngineRefused(
+            "a gang is one job in Ray, and its first member stands for it", Blame.NODE
+        )
     for has, what in (
         (launch.image, "a container image"),
         (launch.bundle, "a bundle"),
@@ -66,26 +68,26 @@ def check(order: Order) -> None:
         (launch.health, "a health check"),
     ):
         if has:
-            raise Refused(f"{what}: jobs in Ray cannot have one")
+            raise EngineRefused(f"{what}: jobs in Ray cannot have one")
 
 
-def wanted(order: Order) -> Amount:
+def wanted(order: AttemptOrder) -> RayAmount:
     """Of one member, where it is a gang."""
-    return Amount(order.launch.cpu_milli, order.launch.memory_mib, order.gpus)
+    return RayAmount(order.launch.cpu_milli, order.launch.memory_mib, order.gpus)
 
 
-def claimed(job: Job) -> tuple[tuple[str, ...], Amount]:
+def claimed(job: RayJob) -> tuple[tuple[str, ...], RayAmount]:
     """The nodes that a job of ours was bound to, and what it holds of each: Ray does not say."""
     notes = job.metadata or {}
-    amounts = (int(notes.get(f"rota_{name}", 0)) for name in Amount._fields)
-    return tuple(filter(None, notes.get("rota_node", "").split(","))), Amount(*amounts)
+    amounts = (int(notes.get(f"rota_{name}", 0)) for name in RayAmount._fields)
+    return tuple(filter(None, notes.get("rota_node", "").split(","))), RayAmount(*amounts)
 
 
-def is_gang(order: Order) -> bool:
+def is_gang(order: AttemptOrder) -> bool:
     return order.gang is not None and len(order.gang.uids) > 1
 
 
-def package(order: Order, resources: Sequence[str] = ()) -> tuple[str, bytes]:
+def package(order: AttemptOrder, resources: Sequence[str] = ()) -> tuple[str, bytes]:
     """Its name and its bytes; the same order makes the same. ``resources``: of a gang's nodes."""
     launch = order.launch
     job: dict[str, Any] = {
@@ -111,7 +113,7 @@ def package(order: Order, resources: Sequence[str] = ()) -> tuple[str, bytes]:
     return zipped({name: body for name, body in contents.items() if body})
 
 
-def _gang(order: Order, resources: Sequence[str]) -> dict[str, Any]:
+def _gang(order: AttemptOrder, resources: Sequence[str]) -> dict[str, Any]:
     """A bundle for each member; where nodes were named, each is bound to its own."""
     assert order.gang is not None
     wants, uids, per_node = wanted(order), order.gang.uids, max(1, order.gang.per_node)
@@ -146,13 +148,13 @@ def source(name: str) -> bytes:
     return (files("rota.backends.ray") / f"{name}.py").read_bytes()
 
 
-def held_per_node(order: Order) -> Amount:
+def held_per_node(order: AttemptOrder) -> RayAmount:
     wants = wanted(order)
     members = max(1, order.gang.per_node) if order.gang is not None and is_gang(order) else 1
-    return Amount(*(members * amount for amount in wants))
+    return RayAmount(*(members * amount for amount in wants))
 
 
-def wish(order: Order, settings: RaySettings, resource: str, parcel: str) -> dict[str, Any]:
+def wish(order: AttemptOrder, settings: RaySettings, resource: str, parcel: str) -> dict[str, Any]:
     """The body of a submit. ``resource``: that of the node; empty: Ray chooses."""
     launch, amount = order.launch, wanted(order)
     held = held_per_node(order)

@@ -12,7 +12,7 @@ _HEAD = "node:__internal_head__"
 _MODEL = "accelerator_type:"
 
 
-class Job(msgspec.Struct, frozen=True):
+class RayJob(msgspec.Struct, frozen=True):
     """A job of the job server. Times are milliseconds; it starts when it is taken in."""
 
     status: str
@@ -43,20 +43,20 @@ class Job(msgspec.Struct, frozen=True):
         return (self.end_time or 0) / 1000
 
 
-class Amount(NamedTuple):
+class RayAmount(NamedTuple):
     """Processors in thousandths, memory in MiB, devices."""
 
     cpu_milli: int = 0
     memory_mib: int = 0
     gpus: int = 0
 
-    def plus(self, other: Amount) -> Amount:
-        return Amount(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
+    def plus(self, other: RayAmount) -> RayAmount:
+        return RayAmount(*(mine + theirs for mine, theirs in zip(self, other, strict=True)))
 
-    def less(self, other: Amount) -> Amount:
-        return Amount(*(max(0, a - b) for a, b in zip(self, other, strict=True)))
+    def less(self, other: RayAmount) -> RayAmount:
+        return RayAmount(*(max(0, a - b) for a, b in zip(self, other, strict=True)))
 
-    def fits(self, free: Amount) -> bool:
+    def fits(self, free: RayAmount) -> bool:
         return all(mine <= theirs for mine, theirs in zip(self, free, strict=True))
 
     def __str__(self) -> str:
@@ -64,7 +64,7 @@ class Amount(NamedTuple):
         return ", ".join([*words, f"{self.gpus} GPU"])
 
 
-class Node(msgspec.Struct, frozen=True):
+class RayNode(msgspec.Struct, frozen=True):
     """A node as Ray's state interface shows it; a dead one may have lost its name."""
 
     node_id: str
@@ -80,7 +80,7 @@ class Node(msgspec.Struct, frozen=True):
         return self.state == "ALIVE"
 
     @property
-    def has(self) -> Amount:
+    def has(self) -> RayAmount:
         return amount_of(self.resources_total)
 
     @property
@@ -96,15 +96,15 @@ class Node(msgspec.Struct, frozen=True):
         return found[0] if len(found) == 1 else ""
 
 
-class Use(msgspec.Struct, frozen=True):
+class RayUse(msgspec.Struct, frozen=True):
     """What is in use of each node, by its id, at one moment of Ray's; Ray writes it every 5 s."""
 
     at_s: float = 0.0
-    used: dict[str, Amount] = {}
+    used: dict[str, RayAmount] = {}
 
 
-def amount_of(resources: dict[str, float]) -> Amount:
-    return Amount(
+def amount_of(resources: dict[str, float]) -> RayAmount:
+    return RayAmount(
         round(1000 * resources.get("CPU", 0.0)),
         int(resources.get("memory", 0.0)) >> 20,
         int(resources.get("GPU", 0.0)),
@@ -129,7 +129,7 @@ class _ClusterStatus(msgspec.Struct):
 
 
 class _Inner(msgspec.Struct):
-    result: list[Node]
+    result: list[RayNode]
     total: int = 0
 
 
@@ -157,7 +157,7 @@ class _Actors(msgspec.Struct):
     data: _ActorAnswer
 
 
-def nodes_of(body: bytes) -> list[Node]:
+def nodes_of(body: bytes) -> list[RayNode]:
     return msgspec.json.decode(body, type=_Nodes).data.result.result
 
 
@@ -167,19 +167,19 @@ def any_alive(body: bytes) -> bool:
     return any(actor.state != "DEAD" for actor in found)
 
 
-def use_of(body: bytes) -> Use:
+def use_of(body: bytes) -> RayUse:
     """Empty where this Ray does not say it: with no autoscaler, or with its second version."""
     status = msgspec.json.decode(body, type=_ClusterStatus).data.cluster_status
     load = status.load_metrics_report if status is not None else None
     if status is None or load is None:
-        return Use()
+        return RayUse()
     rows = load.usage_by_node.items()
     used = {node: {kind: pair[0] for kind, pair in row.items()} for node, row in rows}
-    return Use(status.time, {node: _rounded_up(row) for node, row in used.items()})
+    return RayUse(status.time, {node: _rounded_up(row) for node, row in used.items()})
 
 
-def _rounded_up(used: dict[str, float]) -> Amount:
+def _rounded_up(used: dict[str, float]) -> RayAmount:
     """A part of a device or of a MiB is one that others cannot have whole."""
     gpus, size = used.get("GPU", 0.0), used.get("memory", 0.0)
-    whole = Amount(round(1000 * used.get("CPU", 0.0)), int(size) >> 20, int(gpus))
-    return whole.plus(Amount(0, int(size % (1 << 20) > 0), int(gpus % 1 > 0)))
+    whole = RayAmount(round(1000 * used.get("CPU", 0.0)), int(size) >> 20, int(gpus))
+    return whole.plus(RayAmount(0, int(size % (1 << 20) > 0), int(gpus % 1 > 0)))

@@ -11,12 +11,12 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.backends.ray.package import claimed
-from rota.backends.ray.records import Amount, Use
+from rota.backends.ray.records import RayAmount, RayUse
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rota.backends.ray.records import Job
+    from rota.backends.ray.records import RayJob
 
 #: What Ray writes down may be so much older than it says, and it lets go of things late.
 LAG_S = 6.0
@@ -26,11 +26,11 @@ UNHEARD_S = 90.0
 START_S = 30.0
 
 
-class Claim(NamedTuple):
+class RayClaim(NamedTuple):
     """What one job of ours holds of each of its nodes. Without any it may be on all."""
 
     nodes: tuple[str, ...]
-    amount: Amount
+    amount: RayAmount
     since_s: float
     until_s: float = math.inf
     #: Whether Ray has its process now.
@@ -40,19 +40,19 @@ class Claim(NamedTuple):
         return not self.nodes or node in self.nodes
 
 
-class Room:
+class RayRoom:
     """Claims of ours by the id of their job."""
 
     def __init__(self) -> None:
-        self._claims: dict[str, Claim] = {}
+        self._claims: dict[str, RayClaim] = {}
 
-    def take(self, number: str, nodes: tuple[str, ...], amount: Amount, now_s: float) -> None:
-        self._claims[number] = Claim(nodes, amount, now_s)
+    def take(self, number: str, nodes: tuple[str, ...], amount: RayAmount, now_s: float) -> None:
+        self._claims[number] = RayClaim(nodes, amount, now_s)
 
     def drop(self, number: str) -> None:
         self._claims.pop(number, None)
 
-    def see(self, jobs: Iterable[Job], names: Mapping[str, str], now_s: float) -> None:
+    def see(self, jobs: Iterable[RayJob], names: Mapping[str, str], now_s: float) -> None:
         """A whole list of ours; ``names`` of nodes by their ids."""
         listed = {}
         for job in jobs:
@@ -61,7 +61,7 @@ class Room:
                 nodes = (name,)
             until_s = (job.ended_s or now_s) if job.over else math.inf
             begun = job.status != "PENDING"
-            listed[job.id] = Claim(nodes, amount, job.started_s, until_s, begun)
+            listed[job.id] = RayClaim(nodes, amount, job.started_s, until_s, begun)
         past = {
             number: claim
             for number, claim in self._claims.items()
@@ -74,9 +74,9 @@ class Room:
         if (claim := self._claims.get(number)) is not None:
             self._claims[number] = claim._replace(until_s=min(claim.until_s, now_s))
 
-    def foreign(self, node: str, node_id: str, use: Use) -> Amount:
+    def foreign(self, node: str, node_id: str, use: RayUse) -> RayAmount:
         """What others hold, as far as Ray has written it down: rather too little than too much."""
-        used = use.used.get(node_id, Amount())
+        used = use.used.get(node_id, RayAmount())
         for claim in self._claims.values():
             counted = claim.since_s <= use.at_s + 1 and claim.until_s >= use.at_s - LAG_S
             if counted and claim.on(node):
@@ -93,15 +93,15 @@ class Room:
             for claim in self._claims.values()
         )
 
-    def ours(self, node: str) -> Amount:
-        held = Amount()
+    def ours(self, node: str) -> RayAmount:
+        held = RayAmount()
         for claim in self._claims.values():
             if claim.until_s == math.inf and claim.on(node):
                 held = held.plus(claim.amount)
         return held
 
 
-def _recent(claim: Claim, now_s: float) -> bool:
+def _recent(claim: RayClaim, now_s: float) -> bool:
     """Ended a moment ago, or handed in a moment ago."""
     if claim.until_s < math.inf:
         return now_s - claim.until_s < 2 * LAG_S

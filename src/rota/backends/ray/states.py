@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rota.backends.api import EngineJob, Phase
+from rota.backends.api import EngineJob, EnginePhase
 from rota.backends.ray.shim import UNSTARTED
 from rota.core.facts.states import Blame, Cause
 
 if TYPE_CHECKING:
-    from rota.backends.ray.records import Job
+    from rota.backends.ray.records import RayJob
 
 #: These speak of what Ray does before the program.
 _SETUP = frozenset(
@@ -41,7 +41,7 @@ _KILLED, _NO_MEMORY = "killed by `ray.kill`", "low on memory"
 ORPHANED = "Ray has taken the job in, and nothing in Ray will ever start it"
 
 
-class Notes(NamedTuple):
+class ShimNotes(NamedTuple):
     """What the shim wrote down."""
 
     started_s: float = 0.0
@@ -60,9 +60,9 @@ class Notes(NamedTuple):
         return bool(self.ended_s or self.lost) or self.fault is not None
 
 
-def parse_notes(body: bytes) -> Notes:
+def parse_notes(body: bytes) -> ShimNotes:
     """Whole lines alone count; what is none of the shim's is passed over."""
-    notes = Notes()
+    notes = ShimNotes()
     for line in body.decode(errors="replace").split("\n")[:-1]:
         word, _, rest = line.partition(" ")
         first, _, second = rest.partition(" ")
@@ -80,22 +80,26 @@ def parse_notes(body: bytes) -> Notes:
     return notes
 
 
-def job_of(uid: str, job: Job, notes: Notes | None, node: str, orphaned: bool = False) -> EngineJob:
+def job_of(
+    uid: str, job: RayJob, notes: ShimNotes | None, node: str, orphaned: bool = False
+) -> EngineJob:
     """``notes``: None: they cannot be read. ``orphaned``: nothing will ever start it."""
     common: dict[str, Any] = {"uid": uid, "id": job.id, "submitted_s": job.started_s}
     if orphaned:
         end = _unstarted(Blame.NODE, ORPHANED)
-        return EngineJob(**common, phase=Phase.ENDED, ended_s=job.started_s, **end)
+        return EngineJob(**common, phase=EnginePhase.ENDED, ended_s=job.started_s, **end)
     if job.over:
-        return EngineJob(**common, node=node, phase=Phase.ENDED, **_end(job, notes or Notes()))
+        return EngineJob(
+            **common, node=node, phase=EnginePhase.ENDED, **_end(job, notes or ShimNotes())
+        )
     if job.status == "RUNNING" and (notes is None or notes.started_s):
         started_s = notes.started_s if notes is not None else job.started_s
-        return EngineJob(**common, node=node, phase=Phase.RUNNING, started_s=started_s)
+        return EngineJob(**common, node=node, phase=EnginePhase.RUNNING, started_s=started_s)
     told = job.message if job.status == "PENDING" else "its program is being started"
-    return EngineJob(**common, phase=Phase.WAITING, reason=_one_line(told or "it waits"))
+    return EngineJob(**common, phase=EnginePhase.WAITING, reason=_one_line(told or "it waits"))
 
 
-def _end(job: Job, notes: Notes) -> dict[str, Any]:
+def _end(job: RayJob, notes: ShimNotes) -> dict[str, Any]:
     """The shim's word on times and status, where there is one; Ray's on everything else."""
     status = _status(job.driver_exit_code)
     if notes.ended_s:
@@ -119,7 +123,7 @@ def _end(job: Job, notes: Notes) -> dict[str, Any]:
     return told | _failure(job)
 
 
-def _failure(job: Job) -> dict[str, Any]:
+def _failure(job: RayJob) -> dict[str, Any]:
     """It failed, and no process of its own says how."""
     words = job.message or ""
     detail = _one_line(words)

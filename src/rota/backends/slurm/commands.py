@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from rota.backends.api import Away, EngineError, Refused, Unsure
+from rota.backends.api import EngineAway, EngineError, EngineRefused, Unsure
 from rota.backends.slurm.inner import NOWHERE, engine_error
 from rota.backends.slurm.records import SACCT_FIELDS, SQUEUE_FIELDS, of_sacct, of_squeue
 from rota.slurmrest.verdicts import ALREADY_DONE, UNKNOWN_JOB, SlurmError, verdict_of_words
@@ -24,8 +24,8 @@ from rota.slurmrest.verdicts import ALREADY_DONE, UNKNOWN_JOB, SlurmError, verdi
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.backends.slurm.inner import Wish
-    from rota.backends.slurm.records import Record
+    from rota.backends.slurm.inner import SlurmRequest
+    from rota.backends.slurm.records import SlurmRecord
     from rota.backends.slurm.settings import SlurmSettings
 
 NEEDED = ("sbatch", "squeue", "sinfo", "scancel")
@@ -48,7 +48,7 @@ class ByCommands:
     async def open(self) -> None:
         for name in NEEDED:
             if shutil.which(name) is None:
-                raise Refused(
+                raise EngineRefused(
                     f"{name}: no such command on this machine; set rest_url, or install it"
                 )
         await self._ask("sinfo", "--version")
@@ -56,7 +56,7 @@ class ByCommands:
     async def close(self) -> None:
         """Nothing is kept open."""
 
-    async def submit(self, wish: Wish) -> str:
+    async def submit(self, wish: SlurmRequest) -> str:
         output = await called(
             ["sbatch", *options(wish)], wish.script.encode(), wish.user, self._limit_s, order=True
         )
@@ -65,13 +65,13 @@ class ByCommands:
             raise Unsure(f"sbatch answers without the number of a job: {output[:100]!r}")
         return number
 
-    async def jobs(self) -> list[Record]:
+    async def jobs(self) -> list[SlurmRecord]:
         mark = f"<{secrets.token_hex(8)}>"
         fields = ",".join(f"{name}:{mark}" for name in SQUEUE_FIELDS)
         listed = ("--all", "--states=all", "--noheader", f"--Format={fields}")
         return list(of_squeue(await self._ask("squeue", *listed), mark))
 
-    async def past(self, since_s: float) -> list[Record]:
+    async def past(self, since_s: float) -> list[SlurmRecord]:
         if shutil.which("sacct") is None:
             return []
         mark = f"<{secrets.token_hex(8)}>"
@@ -81,10 +81,10 @@ class ByCommands:
                 *(f"--delimiter={mark}", f"--format={SACCT_FIELDS}"),
                 f"--starttime=now-{max(1, int(time.time() - since_s))}seconds",
             )
-        except Refused as error:
+        except EngineRefused as error:
             if _NO_ACCOUNTING in str(error):
                 return []
-            raise Away(str(error)) from None
+            raise EngineAway(str(error)) from None
         return list(of_sacct(output, mark))
 
     async def nodes(self) -> list[dict[str, Any]]:
@@ -95,7 +95,7 @@ class ByCommands:
         try:
             # One without a comment is shown as (null).
             return (await self._ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%k")).strip()
-        except Refused as error:
+        except EngineRefused as error:
             if _code_of(error) in _SETTLED:
                 return None
             raise
@@ -113,7 +113,7 @@ class ByCommands:
     async def _tell(self, *words: str) -> None:
         try:
             await called(words, limit_s=self._limit_s, order=True)
-        except Refused as error:
+        except EngineRefused as error:
             if _code_of(error) not in _SETTLED:
                 raise
 
@@ -123,7 +123,7 @@ async def scontrol(words: Sequence[str]) -> None:
     await called(["scontrol", *words], order=True)
 
 
-def options(wish: Wish) -> list[str]:
+def options(wish: SlurmRequest) -> list[str]:
     """What ``sbatch`` is told. Its own small environment goes with it, and no limits.
 
     Without any, slurmd would run a login shell of the user to find one, which takes a second.
@@ -169,12 +169,12 @@ async def called(
             **await asyncio.to_thread(as_user, user),
         )
     except OSError as error:
-        raise Away(f"{words[0]}: {(error.strerror or str(error)).lower()}") from None
+        raise EngineAway(f"{words[0]}: {(error.strerror or str(error)).lower()}") from None
     try:
         async with asyncio.timeout(limit_s):
             output, said = await process.communicate(given)
     except TimeoutError:
-        lost = Unsure if order else Away
+        lost = Unsure if order else EngineAway
         raise lost(f"{words[0]}: no answer within {limit_s:g} s") from None
     finally:
         if process.returncode is None:
@@ -199,7 +199,7 @@ def as_user(user: str) -> dict[str, Any]:
     try:
         entry = pwd.getpwnam(user)
     except KeyError:
-        raise Refused(f"user {user}: no such user on this machine") from None
+        raise EngineRefused(f"user {user}: no such user on this machine") from None
     groups = os.getgrouplist(user, entry.pw_gid)
     return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": groups}
 
@@ -209,8 +209,8 @@ def _failed(command: str, status: int, said: str, *, order: bool) -> EngineError
     lines = [line for line in said.splitlines() if line.strip()]
     if not lines:
         if status < 0:
-            return (Unsure if order else Away)(f"{command}: ended by signal {-status}")
-        return Refused(f"{command}: ended with {status} and no word")
+            return (Unsure if order else EngineAway)(f"{command}: ended by signal {-status}")
+        return EngineRefused(f"{command}: ended with {status} and no word")
     text = lines[-1].removeprefix(f"{command}: ").removeprefix("error: ")
     text = text.removeprefix("Batch job submission failed: ")
     error: SlurmError = verdict_of_words(text, order=order)
@@ -229,7 +229,7 @@ def _decoded(output: str, command: str) -> dict[str, Any]:
     except msgspec.DecodeError:
         answer = None
     if not isinstance(answer, dict):
-        raise Away(f"{command} --json: not JSON; it needs Slurm 21.08 or newer")
+        raise EngineAway(f"{command} --json: not JSON; it needs Slurm 21.08 or newer")
     if answer.get("errors"):
-        raise Away(f"{command}: {answer['errors'][0]}")
+        raise EngineAway(f"{command}: {answer['errors'][0]}")
     return answer

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rota.backends.api import Driver, EngineError, EngineJob, Feature, Phase, Refused
+from rota.backends.api import Driver, EngineError, EngineJob, EnginePhase, EngineRefused, Feature
 from rota.backends.orders import Key, parse_key
 from rota.backends.pace import Pace
 from rota.backends.slurm import visits
 from rota.backends.slurm.commands import ByCommands
 from rota.backends.slurm.folders import Folders
-from rota.backends.slurm.inner import Wish
-from rota.backends.slurm.nodes import Use, as_nodes, as_pools, partition_of, pool_at
-from rota.backends.slurm.records import Held
+from rota.backends.slurm.inner import SlurmRequest
+from rota.backends.slurm.nodes import SlurmUse, as_nodes, as_pools, partition_of, pool_at
+from rota.backends.slurm.records import SlurmAmount
 from rota.backends.slurm.rest import ByRest
 from rota.backends.slurm.script import check, script
 from rota.backends.slurm.settings import SlurmSettings  # noqa: TC001 - read as an annotation
@@ -33,11 +33,11 @@ from rota.core.facts.states import Blame, Cause
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from rota.backends.api import EngineNode, Way
-    from rota.backends.orders import Order
+    from rota.backends.api import ByteStream, EngineNode
+    from rota.backends.orders import AttemptOrder
     from rota.backends.slurm.folders import Left, Program
     from rota.backends.slurm.inner import Transport
-    from rota.backends.slurm.records import Record
+    from rota.backends.slurm.records import SlurmRecord
 
 #: slurmctld writes its state every five seconds; what it had not written is lost with it.
 SETTLE_S = 10.0
@@ -66,6 +66,8 @@ class SlurmDriver:
 
     kind = "slurm"
     settle_s = SETTLE_S
+    #: Slurm begins the next job as one ends, and looks at new ones only every few seconds.
+    early = 2.0
 
     def __init__(self, settings: SlurmSettings, transport: Transport) -> None:
         self._settings = settings
@@ -78,7 +80,7 @@ class SlurmDriver:
         #: Whose the attempts are that we handed in: jobs of others with their keys are not they.
         self._users: dict[str, str] = {}
         #: What Slurm listed last, jobs of others too, and the pools that ours were placed in.
-        self._records: list[Record] | None = None
+        self._records: list[SlurmRecord] | None = None
         self._pools: dict[str, str] = {}
         #: What ended attempts have written down, by uid, id and restart: it changes no more.
         self._left: dict[tuple[str, str, int], Left] = {}
@@ -115,7 +117,7 @@ class SlurmDriver:
         own = self._transport.user
         return [replace(node, spec=replace(node.spec, user=own)) for node in listed]
 
-    def _uses(self, records: Iterable[Record], nodes: Mapping[str, Any]) -> Iterator[Use]:
+    def _uses(self, records: Iterable[SlurmRecord], nodes: Mapping[str, Any]) -> Iterator[SlurmUse]:
         """Who holds what on which node, node by node; ours with the pool that they are in."""
         for record in records:
             if record.state in WAITING or record.state in ENDS or not record.nodes:
@@ -127,9 +129,9 @@ class SlurmDriver:
                 pool = ""
                 if key is not None and ours and name in nodes:
                     pool = self._pools.get(key.uid) or pool_at(record.partition, nodes[name])
-                yield Use(name, Held().plus(record.held, 1 / len(names)), pool)
+                yield SlurmUse(name, SlurmAmount().plus(record.held, 1 / len(names)), pool)
 
-    async def submit(self, order: Order) -> str:
+    async def submit(self, order: AttemptOrder) -> str:
         check(order.launch)
         user = self._user_of(order)
         if order.pool:
@@ -139,22 +141,22 @@ class SlurmDriver:
         self._users[order.uid] = user
         return await self._transport.submit(wish)
 
-    def _user_of(self, order: Order) -> str:
+    def _user_of(self, order: AttemptOrder) -> str:
         """Slurm starts it as the user, or as the only one for whom we may submit."""
         own = self._transport.user
         user = order.launch.user or own
         if user != own and not self._transport.acts_for_all:
-            raise Refused(f"user {user}: this engine submits to Slurm as {own} alone")
+            raise EngineRefused(f"user {user}: this engine submits to Slurm as {own} alone")
         return user
 
-    def _wish(self, order: Order, user: str) -> Wish:
+    def _wish(self, order: AttemptOrder, user: str) -> SlurmRequest:
         settings, launch = self._settings, order.launch
         gang = order.gang if order.gang is not None and len(order.gang.uids) > 1 else None
         per_node = gang.per_node if gang is not None else 1
         project = f"{settings.account_prefix}{order.project}" if settings.account_prefix else ""
         limit_s = order.time_limit_s + launch.grace_s + settings.backstop_s
         model = f":{order.gpu_type}" if order.gpu_type else ""
-        return Wish(
+        return SlurmRequest(
             comment=str(order.key),
             script=script(order, lambda uid: self._folders.of(user, uid)),
             user=user,
@@ -173,7 +175,7 @@ class SlurmDriver:
             on=order.node if self._places else "",
         )
 
-    def _partition(self, order: Order) -> str:
+    def _partition(self, order: AttemptOrder) -> str:
         """A pool is one of a partition; else the queue says which one."""
         if order.pool:
             return partition_of(order.pool)
@@ -202,12 +204,12 @@ class SlurmDriver:
             by_key.setdefault(job.uid, []).append(job)
         hidden = set()
         for twins in by_key.values():
-            begun = [job for job in twins if job.started_s and job.phase is not Phase.WAITING]
+            begun = [job for job in twins if job.started_s and job.phase is not EnginePhase.WAITING]
             if len(twins) == 1 or not begun:
                 continue
             owners = [t for t in begun if await self._folders.began(t.user, t.uid, t.id)]
             shown = (owners or begun)[0]
-            others = begun if owners or shown.phase is Phase.ENDED else twins
+            others = begun if owners or shown.phase is EnginePhase.ENDED else twins
             hidden |= {twin.id for twin in others} - {shown.id}
         return [job for job in jobs if job.id not in hidden]
 
@@ -223,11 +225,11 @@ class SlurmDriver:
             found += [await self._with_its_word(job) for job in past if job.uid in missing]
         for uid in sorted(missing - {job.uid for job in found}):
             if (user := self._users.get(uid)) and (left := await self._folders.left(user, uid)):
-                alone = EngineJob(uid=uid, id="", phase=Phase.ENDED, user=user)
+                alone = EngineJob(uid=uid, id="", phase=EnginePhase.ENDED, user=user)
                 found.append(_completed(alone, left))
         return found
 
-    def _of_ours(self, records: Iterable[Record]) -> list[EngineJob]:
+    def _of_ours(self, records: Iterable[SlurmRecord]) -> list[EngineJob]:
         jobs = []
         for record in records:
             key = parse_key(record.comment)
@@ -240,7 +242,7 @@ class SlurmDriver:
 
     async def _with_its_word(self, job: EngineJob) -> EngineJob:
         """With what the attempt itself wrote down, if it has come so far."""
-        if job.phase is not Phase.ENDED or not job.started_s:
+        if job.phase is not EnginePhase.ENDED or not job.started_s:
             return job
         at = (job.uid, job.id, job.restarts)
         left = self._left.get(at) or await self._folders.left(job.user, job.uid)
@@ -271,7 +273,7 @@ class SlurmDriver:
         """Slurm's own stop has a grace that is the same for all: a longer one is ours."""
         if not await self._is_still(job):
             return
-        if grace_s <= 0 or job.phase is Phase.WAITING:
+        if grace_s <= 0 or job.phase is EnginePhase.WAITING:
             await self._transport.cancel(job.id)
         elif job.id not in self._stops:
             await self._transport.signal(job.id, _TERM)
@@ -285,7 +287,7 @@ class SlurmDriver:
                 if await self._is_still(job):
                     await self._transport.cancel(job.id)
                 return
-            except Refused as error:
+            except EngineRefused as error:
                 log.warning("attempt %s cannot be stopped: %s", job.uid, error)
                 return
             except EngineError:
@@ -308,10 +310,10 @@ class SlurmDriver:
             return b"", 0
         return await self._folders.read(user, job.uid, stream, offset, limit, lines)
 
-    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> Way:
+    async def enter(self, job: EngineJob, argv: tuple[str, ...]) -> ByteStream:
         return await visits.enter(job.user, await self._program(job), argv)
 
-    async def reach(self, job: EngineJob, port: int) -> Way:
+    async def reach(self, job: EngineJob, port: int) -> ByteStream:
         return await visits.reach(job.user, await self._program(job), port)
 
     async def _program(self, job: EngineJob) -> Program:
@@ -322,7 +324,7 @@ class SlurmDriver:
             if found is not None and found.job == job.id:
                 return found
             if time.monotonic() > until_s:
-                raise Refused("the job's program has not begun yet", Blame.NODE)
+                raise EngineRefused("the job's program has not begun yet", Blame.NODE)
             await asyncio.sleep(BEGIN_S / 50)
 
 

@@ -13,8 +13,8 @@ import pwd
 from pathlib import Path
 from typing import NamedTuple
 
-from rota.as_user.children import OURSELVES, Failed, NotInTime, Readers, named
-from rota.backends.api import Away, Refused
+from rota.as_user.children import OURSELVES, ErrandFailed, NotInTime, Readers, named
+from rota.backends.api import EngineAway, EngineRefused
 from rota.core.facts.states import Blame
 
 LIMIT_S = 8.0
@@ -63,12 +63,12 @@ class Folders:
             async with asyncio.timeout(LIMIT_S):
                 await asyncio.to_thread(self._prepare, user)
         except TimeoutError:
-            raise Away(f"{self._root}: the file system does not answer") from None
+            raise EngineAway(f"{self._root}: the file system does not answer") from None
         except KeyError:
-            raise Refused(f"user {user}: no such user on this machine") from None
+            raise EngineRefused(f"user {user}: no such user on this machine") from None
         except OSError as error:
             why = (error.strerror or str(error)).lower()
-            raise Refused(f"{error.filename or self._root}: {why}", Blame.NODE) from None
+            raise EngineRefused(f"{error.filename or self._root}: {why}", Blame.NODE) from None
 
     def _prepare(self, user: str) -> None:
         own = self._root / user
@@ -95,10 +95,12 @@ class Folders:
         asked = {"path": path, "offset": offset, "limit": limit, "lines": lines}
         try:
             told, body = await self._readers.ask(self._who(user), "read", LIMIT_S, **asked)
-        except Failed as error:
+        except ErrandFailed as error:
             if error.missing:
                 return b"", 0
-            raise (Away if isinstance(error, NotInTime) else Refused)(str(error)) from None
+            raise (EngineAway if isinstance(error, NotInTime) else EngineRefused)(
+                str(error)
+            ) from None
         return body, told["size"]
 
     async def left(self, user: str, uid: str) -> Left | None:
@@ -107,7 +109,7 @@ class Folders:
         path = f"{self.of(user, uid)}/exit"
         try:
             _, body = await self._readers.ask(self._who(user), "read", LIMIT_S, path=path, **asked)
-        except Failed:
+        except ErrandFailed:
             return None
         return parse_left(body.decode(errors="replace"))
 
@@ -117,7 +119,7 @@ class Folders:
         path = f"{self.of(user, uid)}/job"
         try:
             _, body = await self._readers.ask(self._who(user), "read", LIMIT_S, path=path, **asked)
-        except Failed as error:
+        except ErrandFailed as error:
             return not error.missing
         return body.strip() == number.encode()
 

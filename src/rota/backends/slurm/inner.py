@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 
-from rota.backends.api import Away, EngineError, Full, Refused, Unsure
+from rota.backends.api import EngineAway, EngineError, EngineRefused, Full, Unsure
 from rota.core.facts.states import Blame
 from rota.slurmrest.verdicts import OF_NODE, SlurmAway, SlurmError, SlurmFull, SlurmUnsure
 
 if TYPE_CHECKING:
-    from rota.backends.slurm.records import Record
+    from rota.backends.slurm.records import SlurmRecord
 
 #: Output of the script itself: what it has to say is in the attempt's folder.
 NOWHERE = "/dev/null"
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class SlurmRequest(msgspec.Struct, frozen=True, kw_only=True):
     """A job as Slurm is asked for it."""
 
     comment: str
@@ -55,12 +55,12 @@ class Transport(Protocol):
 
     async def close(self) -> None: ...
 
-    async def submit(self, wish: Wish) -> str: ...
+    async def submit(self, wish: SlurmRequest) -> str: ...
 
-    async def jobs(self) -> list[Record]:
+    async def jobs(self) -> list[SlurmRecord]:
         """All jobs that slurmctld knows, those of others too."""
 
-    async def past(self, since_s: float) -> list[Record]:
+    async def past(self, since_s: float) -> list[SlurmRecord]:
         """All that the accounting knows since then; nothing, where the site has none.
 
         Of a job that runs it has no comment.
@@ -81,7 +81,7 @@ def engine_error(error: SlurmError) -> EngineError:
     if isinstance(error, SlurmFull):
         return Full(str(error))
     if isinstance(error, SlurmAway):
-        return Away(str(error))
+        return EngineAway(str(error))
     if isinstance(error, SlurmUnsure):
         return Unsure(str(error))
-    return Refused(str(error), Blame.NODE if error.code in OF_NODE else Blame.JOB)
+    return EngineRefused(str(error), Blame.NODE if error.code in OF_NODE else Blame.JOB)

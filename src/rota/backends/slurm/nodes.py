@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from rota.backends.api import EngineNode
-from rota.backends.slurm.records import Held
+from rota.backends.slurm.records import SlurmAmount
 from rota.core.facts.node import Device, Machine, NodeSpec
 
 if TYPE_CHECKING:
@@ -28,21 +28,21 @@ _GPU = re.compile(r"gpu(?::(?P<model>[^:,(]+))?:(?P<count>\d+)(?:\([^)]*\))?(?:,
 PARTITIONS, FEATURE = "slurm/partitions", "slurm/feature-"
 
 
-class Use(NamedTuple):
+class SlurmUse(NamedTuple):
     """What one job holds on one node; ``pool``: where it was placed by us, empty: it is not ours.
 
     One of ours that Slurm started outside its pool takes room from the pool that it runs in.
     """
 
     node: str
-    held: Held
+    held: SlurmAmount
     pool: str = ""
 
 
 def as_nodes(
     nodes: Iterable[Mapping[str, Any]],
     partition: str = "",
-    uses: Iterable[Use] = (),
+    uses: Iterable[SlurmUse] = (),
     *,
     reserved: bool = False,
 ) -> list[EngineNode]:
@@ -50,10 +50,10 @@ def as_nodes(
 
     ``reserved``: ours is the reservation that machines are kept for.
     """
-    foreign: dict[str, Held] = {}
+    foreign: dict[str, SlurmAmount] = {}
     for use in uses:
         if not use.pool:
-            foreign[use.node] = foreign.get(use.node, Held()).plus(use.held)
+            foreign[use.node] = foreign.get(use.node, SlurmAmount()).plus(use.held)
     chosen = (node for node in nodes if not partition or partition in _partitions(node))
     listed = [_node(node, reserved) for node in chosen]
     listed = [
@@ -65,7 +65,7 @@ def as_nodes(
 def as_pools(
     nodes: Iterable[Mapping[str, Any]],
     partition: str = "",
-    uses: Iterable[Use] = (),
+    uses: Iterable[SlurmUse] = (),
     *,
     reserved: bool = False,
 ) -> list[EngineNode]:
@@ -89,9 +89,9 @@ def pool_at(partition: str, node: Mapping[str, Any]) -> str:
     return f"{partition}.{_kind(_node(node).spec)}"
 
 
-def _pool(name: str, members: list[EngineNode], uses: list[Use]) -> EngineNode:
+def _pool(name: str, members: list[EngineNode], uses: list[SlurmUse]) -> EngineNode:
     usable = {member.spec.name: member.spec for member in members if member.usable}
-    foreign = Held()
+    foreign = SlurmAmount()
     for use in uses:
         if use.node in usable and use.pool != name:
             foreign = foreign.plus(use.held)
@@ -111,7 +111,7 @@ def _pool(name: str, members: list[EngineNode], uses: list[Use]) -> EngineNode:
     return _less(node, foreign)
 
 
-def _less(node: EngineNode, foreign: Held) -> EngineNode:
+def _less(node: EngineNode, foreign: SlurmAmount) -> EngineNode:
     """What there is for jobs of ours beside others; the devices are numbered anew."""
     spec = node.spec
     left = max(0, len(spec.devices) - math.ceil(foreign.gpus))

@@ -25,18 +25,18 @@ SQUEUE_FIELDS = (
 _UNITS = MappingProxyType({"K": 1 / 1024, "M": 1, "G": 1024, "T": 1 << 20, "P": 1 << 30})
 
 
-class Held(NamedTuple):
+class SlurmAmount(NamedTuple):
     """Processors, memory and GPUs."""
 
     cpus: float = 0
     memory_mib: float = 0
     gpus: float = 0
 
-    def plus(self, other: Held, part: float = 1.0) -> Held:
-        return Held(*(mine + part * more for mine, more in zip(self, other, strict=True)))
+    def plus(self, other: SlurmAmount, part: float = 1.0) -> SlurmAmount:
+        return SlurmAmount(*(mine + part * more for mine, more in zip(self, other, strict=True)))
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class SlurmRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A job as Slurm sees it."""
 
     id: str
@@ -57,15 +57,15 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     by: str = ""
     partition: str = ""
     #: What it holds on all its nodes together.
-    held: Held = Held()
+    held: SlurmAmount = SlurmAmount()
 
 
-def of_controller(job: dict[str, Any]) -> Record:
+def of_controller(job: dict[str, Any]) -> SlurmRecord:
     """A job of ``/slurm/…/jobs``."""
     states = _words(job.get("job_state"))
     # While it completes its processes may be alive, and an older Slurm hides how it ended.
     state = "COMPLETING" if "COMPLETING" in states else (states or ["UNKNOWN"])[0]
-    return Record(
+    return SlurmRecord(
         id=str(_number(job.get("job_id"))),
         comment=job.get("comment") or "",
         state=state,
@@ -82,10 +82,10 @@ def of_controller(job: dict[str, Any]) -> Record:
     )
 
 
-def held_of(amounts: str) -> Held:
+def held_of(amounts: str) -> SlurmAmount:
     """Of ``cpu=4,mem=1.5G,node=2,gres/gpu=1,gres/gpu:h200=1``."""
     found = dict(part.split("=", 1) for part in amounts.split(",") if "=" in part)
-    return Held(
+    return SlurmAmount(
         _amount(found.get("cpu", "")),
         _amount(found.get("mem", "")),
         _amount(found.get("gres/gpu", "")),
@@ -101,14 +101,14 @@ def _amount(text: str) -> float:
         return 0.0
 
 
-def of_accounting(job: dict[str, Any]) -> Record:
+def of_accounting(job: dict[str, Any]) -> SlurmRecord:
     """A job of ``/slurmdb/…/jobs``: its states and signals are right, its exit codes are not."""
     state, time = job.get("state") or {}, job.get("time") or {}
     comment = job.get("comment")
     words = _words(state.get("current"))
     status = _status(job.get("exit_code"))
     failed = bool(words) and words[0] != "COMPLETED"
-    return Record(
+    return SlurmRecord(
         id=str(_number(job.get("job_id"))),
         comment=(comment.get("job") if isinstance(comment, dict) else comment) or "",
         state=(words or ["UNKNOWN"])[0],
@@ -124,7 +124,7 @@ def of_accounting(job: dict[str, Any]) -> Record:
     )
 
 
-def of_squeue(output: str, mark: str) -> Iterator[Record]:
+def of_squeue(output: str, mark: str) -> Iterator[SlurmRecord]:
     """The lines of ``squeue``. ``mark`` ends each field and is new each time.
 
     Names and comments are strangers' texts: without the mark, what looks like a line is none.
@@ -135,7 +135,7 @@ def of_squeue(output: str, mark: str) -> Iterator[Record]:
             continue
         number, state, status, submitted, started, ended, nodes, user, *more = fields
         restarts, partition, held, reason, comment, _ = more
-        yield Record(
+        yield SlurmRecord(
             id=number,
             comment=comment,
             state=state,
@@ -152,7 +152,7 @@ def of_squeue(output: str, mark: str) -> Iterator[Record]:
         )
 
 
-def of_sacct(output: str, mark: str) -> Iterator[Record]:
+def of_sacct(output: str, mark: str) -> Iterator[SlurmRecord]:
     """The lines of ``sacct``. ``mark`` parts fields, as above."""
     for line in output.split("\n"):
         fields = line.split(mark)
@@ -161,7 +161,7 @@ def of_sacct(output: str, mark: str) -> Iterator[Record]:
         number, state, status, submitted, started, ended, nodes, user, comment = fields
         words = state.split()
         code, _, died = status.partition(":")
-        yield Record(
+        yield SlurmRecord(
             id=number,
             comment=comment,
             state=words[0] if words else "UNKNOWN",

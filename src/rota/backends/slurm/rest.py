@@ -6,7 +6,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rota.backends.api import Refused
+from rota.backends.api import EngineRefused
 from rota.backends.slurm import commands
 from rota.backends.slurm.inner import NOWHERE, engine_error
 from rota.backends.slurm.records import of_accounting, of_controller
@@ -17,8 +17,8 @@ from rota.slurmrest.verdicts import ALREADY_DONE, UNKNOWN_JOB, SlurmError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rota.backends.slurm.inner import Wish
-    from rota.backends.slurm.records import Record
+    from rota.backends.slurm.inner import SlurmRequest
+    from rota.backends.slurm.records import SlurmRecord
     from rota.backends.slurm.settings import SlurmSettings
 
 #: From here on numbers may be missing, and lists are lists.
@@ -52,7 +52,7 @@ class ByRest:
     async def close(self) -> None:
         await self._rest.close()
 
-    async def submit(self, wish: Wish) -> str:
+    async def submit(self, wish: SlurmRequest) -> str:
         held = bool(wish.on) and not self._feature
         job = described(wish, self._rest.number, self._feature)
         if held:
@@ -69,16 +69,16 @@ class ByRest:
         try:
             await commands.scontrol(["update", f"JobId={number}", f"ReqNodeList={nodes}"])
             await commands.scontrol(["release", number])
-        except Refused as error:
+        except EngineRefused as error:
             await self.cancel(number)
-            raise Refused(str(error), Blame.NODE) from None
+            raise EngineRefused(str(error), Blame.NODE) from None
 
-    async def jobs(self) -> list[Record]:
+    async def jobs(self) -> list[SlurmRecord]:
         with _told():
             answer = await self._rest.ask("slurm", "jobs")
         return [of_controller(job) for job in answer.get("jobs") or ()]
 
-    async def past(self, since_s: float) -> list[Record]:
+    async def past(self, since_s: float) -> list[SlurmRecord]:
         if "slurmdb" not in self._rest.versions:
             return []
         moment = f"{'' if self._rest.number >= NEWER else 'uts'}{int(since_s)}"
@@ -125,7 +125,7 @@ def _told() -> Iterator[None]:
         raise engine_error(error) from None
 
 
-def described(wish: Wish, number: int, feature: str = "") -> dict[str, Any]:
+def described(wish: SlurmRequest, number: int, feature: str = "") -> dict[str, Any]:
     """The job as that version of the interface wants it described."""
     newer = number >= NEWER
     job: dict[str, Any] = {

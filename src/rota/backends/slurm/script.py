@@ -14,13 +14,13 @@ from shlex import quote
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rota.backends.api import Refused
+from rota.backends.api import EngineRefused
 from rota.backends.slurm import shim
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from rota.backends.orders import Gang, Order
+    from rota.backends.orders import AttemptOrder, Gang
     from rota.rpc.messages import Launch
 
 #: The letters of a shell for limits, and how many bytes it counts by.
@@ -61,26 +61,30 @@ def check(launch: Launch) -> None:
         (launch.health, "a health check"),
     ):
         if has:
-            raise Refused(f"{what}: jobs in Slurm cannot have one")
+            raise EngineRefused(f"{what}: jobs in Slurm cannot have one")
     for name in launch.environment:
         if not _NAME.fullmatch(name) or name in _SHELLS:
-            raise Refused(f"environment: {name!r} cannot be set in Slurm; expected a plain name")
+            raise EngineRefused(
+                f"environment: {name!r} cannot be set in Slurm; expected a plain name"
+            )
     for name in launch.ulimits:
         if name not in _LIMITS:
             known = ", ".join(sorted(_LIMITS))
-            raise Refused(f"ulimit {name}: not known in Slurm; known limits: {known}")
+            raise EngineRefused(f"ulimit {name}: not known in Slurm; known limits: {known}")
     if not launch.script and "=" in launch.argv[0]:
-        raise Refused(f"command: {launch.argv[0]!r} has a = in its name, which Slurm cannot start")
+        raise EngineRefused(
+            f"command: {launch.argv[0]!r} has a = in its name, which Slurm cannot start"
+        )
 
 
-def script(order: Order, folder_of: Callable[[str], str]) -> str:
+def script(order: AttemptOrder, folder_of: Callable[[str], str]) -> str:
     """All of it. ``folder_of`` gives the folder of an attempt by its uid."""
     if order.gang is None or len(order.gang.uids) < 2:
         return _task(order.launch, f"folder={quote(folder_of(order.uid))}\n", "")
     return _gang(order, order.gang, folder_of)
 
 
-def _gang(order: Order, gang: Gang, folder_of: Callable[[str], str]) -> str:
+def _gang(order: AttemptOrder, gang: Gang, folder_of: Callable[[str], str]) -> str:
     """One job for all: Slurm starts a task for each member, which finds its folder by its rank."""
     folders = " ".join(quote(folder_of(uid)) for uid in gang.uids)
     known = f"folders=({folders})\nfolder=${{folders[$SLURM_PROCID]}}\n"

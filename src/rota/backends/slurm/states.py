@@ -9,12 +9,12 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from rota.backends.api import EngineJob, Phase
+from rota.backends.api import EngineJob, EnginePhase
 from rota.core.facts.states import Blame, Cause
 from rota.hostlist import expand
 
 if TYPE_CHECKING:
-    from rota.backends.slurm.records import Record
+    from rota.backends.slurm.records import SlurmRecord
 
 WAITING = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
@@ -51,7 +51,7 @@ _DETAILS = MappingProxyType(
 )
 
 
-def as_job(uid: str, record: Record) -> EngineJob:
+def as_job(uid: str, record: SlurmRecord) -> EngineJob:
     """What the host of the engine hears of it."""
     nodes = nodes_in(record.nodes)
     node = nodes[0] if nodes else ""
@@ -60,7 +60,7 @@ def as_job(uid: str, record: Record) -> EngineJob:
         return EngineJob(
             uid=uid,
             id=record.id,
-            phase=Phase.WAITING if waits else Phase.RUNNING,
+            phase=EnginePhase.WAITING if waits else EnginePhase.RUNNING,
             reason=_waits_for(record) if waits else "",
             node="" if waits else node,
             nodes=() if waits else tuple(nodes),
@@ -77,7 +77,7 @@ def as_job(uid: str, record: Record) -> EngineJob:
     return EngineJob(
         uid=uid,
         id=record.id,
-        phase=Phase.ENDED,
+        phase=EnginePhase.ENDED,
         reason=record.reason,
         node=node,
         nodes=tuple(nodes),
@@ -102,11 +102,11 @@ def _split(status: int | None) -> tuple[int | None, int]:
     return (None, signal) if signal else (status >> 8 & 0xFF, 0)
 
 
-def _waits_for(record: Record) -> str:
+def _waits_for(record: SlurmRecord) -> str:
     return record.reason or ("its nodes boot" if record.state == "CONFIGURING" else "")
 
 
-def _detail(record: Record, cause: Cause | None) -> str:
+def _detail(record: SlurmRecord, cause: Cause | None) -> str:
     if cause is None:
         return ""
     by = f" by {record.by}" if record.by and cause is Cause.CANCELLED else ""

@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rota.backends.api import Away, Refused
+from rota.backends.api import EngineAway, EngineRefused
 from rota.backends.slurm.commands import as_user, surroundings
 from rota.core.facts.states import Blame
 
@@ -88,7 +88,7 @@ def can_enter(*, acts_for_all: bool) -> bool:
     return shutil.which("srun") is not None and (os.geteuid() == 0 or not acts_for_all)
 
 
-async def enter(user: str, program: Program, argv: tuple[str, ...]) -> Terminal:
+async def enter(user: str, program: Program, argv: tuple[str, ...]) -> SlurmTerminal:
     """Run this beside the program of a job, on a terminal."""
     master, slave = os.openpty()
     words = [*_step(program), "--pty", "bash", "-c", BESIDE, "bash", str(program.pid), *argv]
@@ -99,16 +99,16 @@ async def enter(user: str, program: Program, argv: tuple[str, ...]) -> Terminal:
         raise
     finally:
         os.close(slave)
-    return Terminal(process, master)
+    return SlurmTerminal(process, master)
 
 
-async def reach(user: str, program: Program, port: int) -> Tunnel:
+async def reach(user: str, program: Program, port: int) -> SlurmTunnel:
     """A connection to a port of the node of a job."""
     near, far = socket.socketpair()
     words = [*_step(program), "--unbuffered", "perl", "-e", RELAY, str(port)]
     with far:
         process = await _started(words, user, far.fileno())
-    return Tunnel(process, *await asyncio.open_connection(sock=near))
+    return SlurmTunnel(process, *await asyncio.open_connection(sock=near))
 
 
 def _step(program: Program) -> list[str]:
@@ -128,7 +128,7 @@ async def _started(words: list[str], user: str, stream: int) -> Process:
             **await asyncio.to_thread(as_user, user),
         )
     except OSError as error:
-        raise Away(f"{words[0]}: {(error.strerror or str(error)).lower()}") from None
+        raise EngineAway(f"{words[0]}: {(error.strerror or str(error)).lower()}") from None
 
 
 class _Visit(ABC):
@@ -152,7 +152,7 @@ class _Visit(ABC):
         if not body and not self._shown and await self._process.wait():
             lines = (await self._words).decode(errors="replace").strip().splitlines()
             text = lines[0].removeprefix("srun: ").removeprefix("error: ") if lines else ""
-            raise Refused(text or f"srun ended with {self._process.returncode}", Blame.NODE)
+            raise EngineRefused(text or f"srun ended with {self._process.returncode}", Blame.NODE)
         return body
 
     @abstractmethod
@@ -176,7 +176,7 @@ class _Visit(ABC):
                 os.kill(self._process.pid, number)
 
 
-class Terminal(_Visit):
+class SlurmTerminal(_Visit):
     def __init__(self, process: Process, master: int) -> None:
         super().__init__(process)
         os.set_blocking(master, False)
@@ -228,7 +228,7 @@ async def _once(
         remove(number)
 
 
-class Tunnel(_Visit):
+class SlurmTunnel(_Visit):
     def __init__(
         self, process: Process, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
