@@ -1,5 +1,6 @@
 """What clients read of steps when they are over, and when some of their tasks are."""
 
+import re
 import sys
 
 import pytest
@@ -142,9 +143,12 @@ def test_the_job_of_salloc_ends_like_its_command(slurm: Slurm) -> None:
 
 def test_the_step_of_an_srun_that_was_killed_is_cancelled(slurm: Slurm) -> None:
     body = "srun sh -c 'echo begin; exec sleep 60' > begun &\n"
-    body += "until grep -q begin begun; do sleep 0.05; done; kill -9 $!; wait; echo $SLURM_JOB_ID"
+    body += (
+        "until grep -q begin begun; do sleep 0.05; done; echo id=$SLURM_JOB_ID; kill -9 $!; wait"
+    )
 
-    job = slurm.script(body).split()[-1]
+    # The shell tells of the kill when it likes.
+    (job,) = re.findall(r"id=(\d+)", slurm.script(body))
 
     until(lambda: rows_of(slurm, job, "state")[f"{job}.0"] != ["RUNNING"], "the end of the step")
     assert rows_of(slurm, job, "state,exitcode")[f"{job}.0"] == ["CANCELLED", "0:9"]

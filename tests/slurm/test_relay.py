@@ -2,6 +2,8 @@
 
 import json
 import os
+import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,8 +14,8 @@ from tests.slurm.real import Slurm
 pytestmark = pytest.mark.slow
 
 COMMANDS = (
-    *("sbatch", "srun", "salloc", "sbcast", "squeue", "scancel", "sinfo", "sacct", "scontrol"),
-    *("sacctmgr", "sprio", "sshare", "sdiag", "sstat", "sreport"),
+    *("sbatch", "srun", "salloc", "sbcast", "sattach", "squeue", "scancel", "sinfo", "sacct"),
+    *("scontrol", "sacctmgr", "sprio", "sshare", "sdiag", "sstat", "sreport"),
 )
 
 
@@ -64,6 +66,32 @@ def test_arguments_and_variables_that_are_no_text_give_no_traceback(either: Slur
 
     assert "Traceback" not in done.stderr
     assert done.stdout.startswith("Submitted") != bool(done.stderr)
+
+
+def test_a_server_that_is_asked_too_much_is_heard_in_one_line(either: Slurm) -> None:
+    """The door refuses it before it reads what the relay has to say."""
+    place = either.work / "busy.sock"
+    problem = b'{"code":"busy","detail":"requests: 200 in a second are taken of ann","status":429}'
+    head = b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Length: %d\r\n\r\n"
+
+    with socket.socket(socket.AF_UNIX) as door, ThreadPoolExecutor(1) as clerk:
+        door.bind(str(place))
+        door.listen()
+
+        def refuse() -> None:
+            line, _ = door.accept()
+            with line:
+                line.recv(65536)
+                line.sendall(head % len(problem) + problem)
+                while line.recv(65536):
+                    pass
+
+        answered = clerk.submit(refuse)
+        done = either.run("squeue", env={"ROTA_URL": f"unix://{place}"})
+        answered.result()
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "squeue: error: requests: 200 in a second are taken of ann\n"
 
 
 @pytest.mark.parametrize("kind", ["compiled", "python"])

@@ -1,6 +1,7 @@
 """Jobs and steps over several nodes: two agents that reach the controller over the network only."""
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,3 +120,41 @@ def test_a_file_is_broadcast_to_all_nodes_of_a_job(slurm: Slurm) -> None:
 
     assert printed.splitlines()[-2:] == ["sbcast: node_list  = n[1-2]", "0"]
     assert (slurm.work / "copy").read_text() == body
+
+
+def test_tasks_on_all_nodes_know_where_the_first_one_is(slurm: Slurm) -> None:
+    told = "echo $SLURM_LAUNCH_NODE_IPADDR $SLURM_SRUN_COMM_HOST $SLURMD_NODENAME"
+    body = f"echo ${{SLURM_LAUNCH_NODE_IPADDR-none}}; srun -l sh -c '{told}'"
+
+    script, *lines = slurm.script(body, "-N2", "-n2").splitlines()
+
+    first, second = (line.split()[1:] for line in sorted(lines))
+    shown = slurm.text("scontrol", "show", "node", first[2])
+    assert script == "none"
+    assert first[:2] == second[:2] == re.findall("NodeAddr=([^ ]+)", shown) * 2
+
+
+def test_a_watcher_sees_each_line_of_every_node_once(slurm: Slurm) -> None:
+    waits = "until [ -e go ]; do echo here; sleep 0.05; done; echo said $SLURM_PROCID"
+    words = ("sbatch", "--parsable", "-N2", "-n2", "-o", "out", "--wrap", f"srun sh -c '{waits}'")
+    job = slurm.text(*words).strip()
+    until(lambda: f"{job}.0" in slurm.text("squeue", "-hs", "-j", job, "-o", "%i"), "the step")
+    watching = subprocess.Popen(
+        ["sattach", "-l", f"{job}.0"],
+        cwd=slurm.work,
+        env=slurm.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert watching.stdout is not None
+    watching.stdout.readline()
+
+    (slurm.work / "go").touch()
+    seen = watching.communicate(timeout=60)[0].splitlines()
+
+    assert sorted(line for line in seen if "said" in line) == ["0: said 0", "1: said 1"]
+    assert watching.returncode == 0
+    slurm.box.ended(job)
+    printed = (slurm.work / "out").read_text().splitlines()
+    assert sorted(line for line in printed if "said" in line) == ["said 0", "said 1"]

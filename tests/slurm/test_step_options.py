@@ -111,7 +111,7 @@ def test_verbose_tells_the_options_the_step_and_its_tasks(slurm: Slurm) -> None:
 
 
 def test_options_without_an_effect_are_told(slurm: Slurm) -> None:
-    done = slurm.run("srun", "-I60", "--cpu-bind=none", "echo", "ran")
+    done = slurm.run("srun", "-I60", "--cpu-bind=cores", "echo", "ran")
 
     said = "srun: warning: --cpu-bind has no effect here\n"
     assert (done.stdout, done.stderr) == ("ran\n", said)

@@ -4,7 +4,7 @@ Each room knows only those below it.
 
     rest/                            the paths of slurmrestd
     serving, routes                  the door for the relay; batch scripts over the network
-    submit/                          sbatch, salloc, srun, sbcast
+    submit/                          sbatch, salloc, srun, sbcast, sattach
     lists/                           squeue, sinfo, sacct, sstat, sprio, sdiag
     control/                         scontrol, scancel
     accounting/                      sacctmgr, sreport, sshare

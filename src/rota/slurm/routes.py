@@ -52,7 +52,7 @@ async def plan_script(request: Asking) -> PlanView:
     batch = await handled(call, load(_READ))
     if isinstance(batch, Answer):
         raise _rejected(batch)
-    return planned(call.context, call.actor, batch.submission)
+    return await planned(call.context, call.actor, batch.submission)
 
 
 async def _call(request: Asking) -> Call:

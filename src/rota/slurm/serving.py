@@ -35,6 +35,7 @@ RIGHTS = {
     "salloc": "submit",
     "scancel": "change",
     "sbcast": "change",
+    "sattach": "change",
     "slurmstepd": "change",
 }
 
@@ -70,7 +71,7 @@ class RelayLine(CallerLine):
         return int.from_bytes(await self._expect(wire.FILE), "big")
 
     async def show(self, stdout: str = "", stderr: str = "") -> None:
-        shown = ((wire.STDOUT, stdout.encode()), (wire.STDERR, stderr.encode()))
+        shown = ((wire.STDERR, stderr.encode()), (wire.STDOUT, stdout.encode()))
         await self.stream.write(*((kind, text) for kind, text in shown if text))
 
     async def _expect(self, kind: bytes) -> bytes:
@@ -130,12 +131,14 @@ async def answer_to(call: Call) -> Answer:
 
 
 async def _finish(stream: wire.Stream, answer: Answer) -> None:
+    """Errors come first: programs that read both streams as one take the last line for the id."""
+    if answer.stderr:
+        await stream.write((wire.STDERR, answer.stderr.encode()))
     stdout = answer.stdout.encode() if isinstance(answer.stdout, str) else answer.stdout
     while len(stdout) > PART_BYTES:
         await stream.write((wire.STDOUT, stdout[:PART_BYTES]))
         stdout = stdout[PART_BYTES:]
-    frames = [(wire.STDOUT, stdout), (wire.STDERR, answer.stderr.encode())]
-    shown = [(kind, text) for kind, text in frames if text]
+    shown = [(wire.STDOUT, stdout)] if stdout else []
     await stream.write(*shown, (wire.EXIT, bytes([answer.code & 0xFF])), last=True)
 
 

@@ -39,10 +39,14 @@ ENTITIES = {
     "event": "event",
     "events": "event",
     "federation": "federation",
+    "federations": "federation",
     "problem": "problem",
+    "problems": "problem",
     "qos": "qos",
     "reservation": "reservation",
+    "reservations": "reservation",
     "resource": "resource",
+    "resources": "resource",
     "runawayjobs": "runawayjobs",
     "transaction": "transaction",
     "transactions": "transaction",
@@ -50,6 +54,7 @@ ENTITIES = {
     "user": "user",
     "users": "user",
     "wckey": "wckey",
+    "wckeys": "wckey",
 }
 _LIST = """No valid entity in list command
 Input line must include "Account", "Association", "Cluster", "Configuration",

@@ -32,6 +32,7 @@ PROGRAMS = {
     "srun": "rota.slurm.submit.srun:srun",
     "salloc": "rota.slurm.submit.salloc:salloc",
     "sbcast": "rota.slurm.submit.sbcast:sbcast",
+    "sattach": "rota.slurm.submit.sattach:sattach",
     "slurmstepd": "rota.slurm.steps.stand_in:stand_in",
     "scancel": "rota.slurm.control.scancel:scancel",
     "scontrol": "rota.slurm.control.scontrol:scontrol",

@@ -31,6 +31,8 @@ REQUEST, FILE, INPUT, EVENT = b"R", b"F", b"I", b"E"
 #: From the server; ``GET`` asks for a file, ``PUT`` for one to be written, ``INPUT`` for all of
 #: standard input, ``LINE`` for a line of it, ``ORDER`` for something that only srun and salloc do.
 STDOUT, STDERR, EXIT, GET, PUT, LINE, ORDER = b"o", b"e", b"x", b"g", b"p", b"l", b"d"
+#: Both ways, for steps: what a task printed; a copy of that for others; input for one task.
+OUTPUT, COPY, INPUT_OF_ONE = b"O", b"T", b"J"
 
 
 class Frame(NamedTuple):

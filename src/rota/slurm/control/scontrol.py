@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller.commands.change import may_change_job
 from rota.controller.commands.commands import (
-    Changed,
+    ChangedJobs,
     Hold,
     Release,
     Requeue,
@@ -179,7 +179,7 @@ async def _one(call: Call, text: str, kind: type[Select], *, hold: bool) -> str:
         command: Select = Requeue(actor=call.actor, ids=tuple(ids), hold=hold)
     else:
         command = kind(actor=call.actor, ids=tuple(ids))
-    done: Changed = await host.ask(command)
+    done: ChangedJobs = await host.ask(command)
     if done.changed or not done.refused:
         return ""
     return _why(host.cluster.state_of(ids[0]), kind)

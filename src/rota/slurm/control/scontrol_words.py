@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.facts.states import JobState
+from rota.controller.commands.change import may_change_job
+from rota.core.facts.states import FINAL, JobState, Phase
 from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.waiting import until_running
+from rota.slurm.orders.detail import detail_of
 from rota.slurm.records.job_refs import parse_ref
+from rota.slurm.steps.remarks import write_remark
+from rota.slurm.steps.steps import steps_of
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Call
@@ -35,6 +39,9 @@ async def wait_job(call: Call, words: list[str], _options: Options) -> Answer:
     if not words:
         raise CommandFailed("too few arguments for keyword:wait_job\n")
     ref = parse_ref(words[0])
+    known = call.context.host.cluster.state_of(ref.id) if ref is not None else None
+    if ref is not None and known in FINAL:
+        raise CommandFailed(f"scontrol: Job {ref.id} no longer running\n")
     state = await until_running(call.context, ref.id, _FOREVER_S) if ref is not None else None
     if ref is None or state is not JobState.RUNNING:
         raise CommandFailed(f"scontrol: Problem running job {words[0]}\n")
@@ -42,10 +49,30 @@ async def wait_job(call: Call, words: list[str], _options: Options) -> Answer:
 
 
 async def notify(call: Call, words: list[str], _options: Options) -> Answer:
-    """Nobody but a job writes to its output."""
+    """A line of somebody's among the errors of a running job."""
     if len(words) < 2:
         raise CommandFailed("too few arguments for keyword:notify\n")
+    cluster = call.context.host.cluster
     ref = parse_ref(words[0])
-    known = ref is not None and call.context.host.cluster.state_of(ref.id) is not None
-    why = "Requested operation is presently disabled" if known else "Invalid job id specified"
-    raise CommandFailed(f"job notify failure: {why}\n")
+    job = cluster.jobs.get(ref.id) if ref is not None else None
+    attempt = job.tasks[0].current if job is not None and job.tasks else None
+    if job is None or attempt is None or attempt.phase is not Phase.RUNNING:
+        state = cluster.state_of(ref.id) if ref is not None else None
+        raise CommandFailed(f"job notify failure: {_unheard(state)}\n")
+    if not may_change_job(call.actor, job.spec, job.id):
+        raise CommandFailed("job notify failure: Access/permission denied\n")
+    node = attempt.allocation.node
+    line = f"slurmstepd-{node}: error: {' '.join(words[1:])}\n"
+    write_remark(call.context, job, attempt.uid, node, line)
+    if detail_of(job.spec).interactive:
+        for runner in steps_of(call.context).running(job.id):
+            await runner.say(line)
+    return Answer()
+
+
+def _unheard(state: JobState | None) -> str:
+    if state is None:
+        return "Invalid job id specified"
+    if state in FINAL:
+        return "Job/step already completing or completed"
+    return "Requested operation is presently disabled"

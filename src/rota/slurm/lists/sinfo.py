@@ -167,10 +167,12 @@ class NodeListing:
         asked = self.asked
         named = self._fields = names(self.moments, "N/A", convert="noconvert" not in asked)
         read: Read[NodeGroup]
-        if "Format" in asked:
+        letters = {letter: named[name] for letter, name in LETTERS.items()}
+        if asked.get("Format", "").lower() == "all":
+            read = read_percent("%all", letters)
+        elif "Format" in asked:
             read = read_long(asked["Format"], named)
         else:
-            letters = {letter: named[name] for letter, name in LETTERS.items()}
             read = read_percent(asked.get("format") or self._usual_format(), letters)
         self.errors += [
             f"sinfo: error: Invalid job format specification: {word}\n"

@@ -84,7 +84,7 @@ def read_order(
         order.warnings = [
             f"{sheet.program}: warning: --{key} has no effect here\n"
             for key in dict.fromkeys(named)
-            if sheet.rows[key].status is Status.IGNORED
+            if sheet.rows[key].status is Status.IGNORED and order.text(key).lower() != "none"
         ]
     return order
 

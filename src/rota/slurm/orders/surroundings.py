@@ -15,6 +15,7 @@ from rota.controller.launches.world import per_node
 from rota.inherited import OWN_KEPT, is_inherited, looks_secret
 
 if TYPE_CHECKING:
+    from rota.core.facts.job import JobSpec
     from rota.slurm.call.command import CallRequest
     from rota.slurm.orders.detail import Detail
     from rota.slurm.orders.orders import JobOrder
@@ -47,7 +48,7 @@ def exported(request: CallRequest, text: str, user: str) -> dict[str, str]:
     if "ALL" in words:
         env = dict(whole)
     else:
-        env = _login(user)
+        env = login(user)
         env |= {name: whole[name] for name in OWN_KEPT if name in whole}
     for part in parts:
         name, mark, value = part.partition("=")
@@ -87,7 +88,7 @@ def _first_with_srun(path: str) -> str:
     return next((f for f in folders if f.startswith("/") and os.path.exists(f"{f}/srun")), "")
 
 
-def _login(user: str) -> dict[str, str]:
+def login(user: str) -> dict[str, str]:
     """What a login would give at the least."""
     env = {"USER": user, "LOGNAME": user, "PATH": USUAL_PATH}
     entry = PEOPLE.entry(user)
@@ -135,6 +136,7 @@ _STEP = (
     "SLURM_STEP_NUM_TASKS",
     "SLURM_STEP_TASKS_PER_NODE",
     "SLURM_NTASKS_PER_NODE",
+    "SLURM_LAUNCH_NODE_IPADDR",
 )
 
 
@@ -158,3 +160,23 @@ def _counts(order: JobOrder, share: Share, detail: Detail) -> dict[str, str]:
         "SLURM_NPROCS": str(share.ntasks) if named else "",
         "SLURM_CPUS_PER_TASK": str(order.cpus_per_task or ""),
     }
+
+
+def of_group(
+    number: int, order: JobOrder, share: Share, detail: Detail, made: JobSpec
+) -> dict[str, str]:
+    """What one group of a heterogeneous job asked for; its nodes are known when it starts."""
+    tasks = [share.tasks_on(node) for node in range(share.nodes)]
+    found = {
+        "SLURM_NTASKS": str(share.ntasks),
+        "SLURM_NPROCS": str(share.ntasks),
+        "SLURM_CPUS_PER_TASK": str(order.cpus_per_task or ""),
+        "SLURM_TASKS_PER_NODE": per_node(tasks),
+        "SLURM_JOB_CPUS_PER_NODE": per_node([share.cpus] * share.nodes),
+        "SLURM_JOB_NAME": detail.het_names[number],
+        "SLURM_JOB_PARTITION": made.queue,
+        "SLURM_JOB_QOS": detail.qos or "normal",
+        "SLURM_JOB_ACCOUNT": detail.account,
+        **{name: value for name, value in order.sets.items() if name.startswith("SLURM_MEM_")},
+    }
+    return {f"{name}_HET_GROUP_{number}": value for name, value in found.items() if value}

@@ -2,5 +2,5 @@
 
 programs                         they as text, put together from the files beside it
 relay                            the commands on PATH (``relay.c`` is the same, compiled)
-stepper, step_tasks, step_programs    what starts the tasks of steps
+stepper, step_tasks, step_taps, step_programs    what starts the tasks of steps
 """

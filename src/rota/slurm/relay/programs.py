@@ -27,7 +27,7 @@ def relay_script(python: str, socket: str) -> str:
 def step_script(python: str = ANY_PYTHON, socket: str = "") -> bytes:
     """srun, salloc or a stand-in, by the name that it is called with."""
     first = relay_script(python, socket).partition(_MAIN)[0]
-    parts = ("step_tasks.py", "stepper.py", "step_programs.py")
+    parts = ("step_tasks.py", "step_taps.py", "stepper.py", "step_programs.py")
     rest = [_without_imports(_text(name)) for name in parts]
     return "\n\n".join([first, *rest]).encode()
 

@@ -30,6 +30,7 @@ COMPLAINTS = {
     "srun": "srun: error: Unable to allocate resources: ",
     "salloc": "salloc: error: Job submit/allocate failed: ",
     "sbcast": "sbcast: error: ",
+    "sattach": "sattach: error: Could not get job step info: ",
     "scancel": "scancel: error: ",
     "sinfo": "slurm_load_partitions: ",
     "sacct": "sacct: error: ",

@@ -16,9 +16,11 @@ FORWARDED = (
     *(signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT),
     *(signal.SIGUSR1, signal.SIGUSR2, signal.SIGCONT, signal.SIGWINCH),
 )
+#: Of the job's variables these are what its node and not the caller says.
+OF_NODE = ("SLURM", "ROTA_", "CUDA_", "HIP_", "ROCR_", "NVIDIA_VISIBLE")
 
 
-class Task:
+class StepTask:
     """One process of a step, and the ends of its pipes that are ours."""
 
     def __init__(self, step: int, rank: int, pid: int) -> None:
@@ -27,6 +29,8 @@ class Task:
         self.pid = pid
         self.stdin = -1
         self.outputs: dict[int, int] = {}
+        #: Where both outputs go: ``pipe``, ``inherit``, a path, or nowhere.
+        self.places: dict[int, str] = {}
         self.waiting = b""
         self.closing = False
         self.status: int | None = None
@@ -114,7 +118,7 @@ def spawn(
     cwd: str,
     env: "dict[str, str]",
     how: "dict[str, object]",
-) -> Task:
+) -> StepTask:
     """A process with its own group and its own streams."""
     problem = ""
     if how.get("pty"):
@@ -127,8 +131,9 @@ def spawn(
         os._exit(1)
     if pid == 0:
         become(argv, cwd, env, theirs, how, str(how.get("node", "")))
-    task = Task(int(str(how["step"])), int(str(entry["rank"])), pid)
+    task = StepTask(int(str(how["step"])), int(str(entry["rank"])), pid)
     task.problem = problem
+    task.places = {1: str(entry["stdout"]), 2: str(entry["stderr"])}
     for number in {*theirs.values()}:
         if number > 2:
             os.close(number)
@@ -300,3 +305,23 @@ def batch() -> int:
         signal.signal(os.WTERMSIG(status), signal.SIG_DFL)
         os.kill(os.getpid(), os.WTERMSIG(status))
     return code_of(status)
+
+
+def surroundings(env: "dict[str, str] | None") -> "dict[str, str]":
+    """The caller's environment, with what this node says of the job; None: our own."""
+    if env is None:
+        return dict(os.environ)
+    here = {name: value for name, value in os.environ.items() if name.startswith(OF_NODE)}
+    return {**env, **here}
+
+
+def take_as_input(path: str) -> "dict[str, int]":
+    """Open a file in the place of standard input; its mode and its time, or why that failed."""
+    try:
+        number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        os.dup2(number, 0)
+        os.close(number)
+        known = os.fstat(0)
+    except OSError as error:
+        return {"errno": error.errno or 5}
+    return {"errno": 0, "mode": known.st_mode & 0o7777, "at": int(known.st_mtime)}

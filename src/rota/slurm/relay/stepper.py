@@ -13,21 +13,22 @@ import sys
 import time
 
 from rota.slurm.relay.relay import PART, Exchange, read_file, write
+from rota.slurm.relay.step_taps import Taps, placed
 from rota.slurm.relay.step_tasks import (
     FORWARDED,
-    Task,
+    StepTask,
     code_of,
     drained,
     kill,
     open_output,
     set_size,
     spawn,
+    surroundings,
+    take_as_input,
 )
 
 #: More is not taken from standard input before the tasks have read it.
 BACKLOG = 1 << 20
-#: Of the job's variables these are what its node and not the caller says.
-OF_NODE = ("SLURM", "ROTA_", "CUDA_", "HIP_", "ROCR_", "NVIDIA_VISIBLE")
 
 
 class Stepper:
@@ -36,14 +37,14 @@ class Stepper:
     def __init__(self, exchange: Exchange, is_stand_in: bool) -> None:
         self.exchange: Exchange | None = exchange
         self.is_stand_in = is_stand_in
-        self.tasks: dict[tuple[int, int], Task] = {}
+        self.tasks: dict[tuple[int, int], StepTask] = {}
         self.label = 0
         #: Files for the output of tasks that run on several nodes, by rank and stream.
         self.sinks: dict[tuple[int, int], int] = {}
         self.halves: dict[tuple[int, int], bytes] = {}
+        self.taps = Taps()
         self.reads_stdin = False
         self.sends_stdin = False
-        self.typed = False
         #: The status of the task that ended worst.
         self.worst = 0
         #: Whether tasks were started here, whether that was the whole step, and of which job.
@@ -73,10 +74,11 @@ class Stepper:
         while code is None:
             if self.exchange is None and not self.tasks:
                 return code_of(self.worst)
-            for number, events in self.poll.poll():
+            for number, events in self.poll.poll(self.taps.pause_ms):
                 code = self._ready(number, events)
                 if code is not None:
                     break
+            self._copy_files()
         return code
 
     def _ready(self, number: int, events: int) -> "int | None":
@@ -125,6 +127,8 @@ class Stepper:
             self.show(0, int.from_bytes(body[4:8], "big"), body[8], body[9:])
         elif kind == b"I":
             self._give(int.from_bytes(body[:4], "big"), body[4:])
+        elif kind == b"J":
+            self._give(int.from_bytes(body[:4], "big"), body[8:], int.from_bytes(body[4:8], "big"))
         elif kind == b"g":
             self._send(b"F", read_file(body))
         elif kind == b"d":
@@ -184,17 +188,8 @@ class Stepper:
             self._typed(b"")
 
     def order_source(self, path: str) -> None:
-        """A file is our standard input from now on; how large or old it is, its reader asks."""
-        try:
-            number = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-            os.dup2(number, 0)
-            os.close(number)
-            known = os.fstat(0)
-        except OSError as error:
-            self.tell(op="opened", errno=error.errno or 5)
-            return
-        mode = known.st_mode & 0o7777
-        self.tell(op="opened", errno=0, mode=mode, at=int(known.st_mtime))
+        """A file is our standard input from now on."""
+        self.tell(op="opened", **take_as_input(path))
 
     def order_label(self, width: int) -> None:
         """Each line of a task is printed with its rank in front."""
@@ -237,6 +232,17 @@ class Stepper:
             atexit.register(termios.tcsetattr, 0, termios.TCSADRAIN, before)
             tty.setraw(0)
             self._tell_size()
+
+    def order_tap(self, step: int, on: bool) -> None:
+        """Somebody watches a step: what its tasks print is sent to the server, too; or no more."""
+        if on:
+            self.taps.open([task for task in self.tasks.values() if task.step == step], step)
+        else:
+            self.taps.close(step)
+
+    def _copy_files(self) -> None:
+        for step, rank, stream, part in self.taps.grown():
+            self._send(b"T", placed(step, rank, stream) + part)
 
     def order_window(self, step: int, rows: int, columns: int) -> None:
         for task in self.tasks.values():
@@ -284,10 +290,10 @@ class Stepper:
             self._send(b"I", part)
         self._give(-1, part)
 
-    def _give(self, step: int, part: bytes) -> None:
-        """Bytes for the standard input of all tasks here; none: there are no more."""
+    def _give(self, step: int, part: bytes, rank: int = -1) -> None:
+        """Bytes for the standard input of all tasks here, or of one; none: there are no more."""
         for task in self.tasks.values():
-            if task.stdin < 0 or step not in (-1, task.step):
+            if task.stdin < 0 or step not in (-1, task.step) or rank not in (-1, task.rank):
                 continue
             task.waiting += part
             task.closing = task.closing or not part
@@ -332,7 +338,7 @@ class Stepper:
             except OSError:
                 part = b""
             if part:
-                self.show(task.step, task.rank, stream, part)
+                self._printed(task, stream, part)
             else:
                 del task.outputs[number]
                 if task.stdin == number:
@@ -341,11 +347,16 @@ class Stepper:
                 self._report(task)
             return
 
+    def _printed(self, task: StepTask, stream: int, part: bytes) -> None:
+        self.show(task.step, task.rank, stream, part)
+        # Of a stand-in the server hears everything in any case.
+        if task.step in self.taps.steps and not self.is_stand_in:
+            self._send(b"T", placed(task.step, task.rank, stream) + part)
+
     def show(self, step: int, rank: int, stream: int, part: bytes) -> None:
         """Print what a task printed, or hand it on to the program that does."""
         if self.is_stand_in:
-            place = step.to_bytes(4, "big") + rank.to_bytes(4, "big") + bytes([stream])
-            self._send(b"O", place + part)
+            self._send(b"O", placed(step, rank, stream) + part)
         elif not self.label:
             write(self.sinks.get((rank, stream), stream), part)
         else:
@@ -371,25 +382,18 @@ class Stepper:
                 self.worst = max(self.worst, status, key=code_of)
                 self._report(task)
 
-    def _report(self, task: Task) -> None:
+    def _report(self, task: StepTask) -> None:
         """An end is told when the task has; what its own children still print is printed."""
         if task.status is None or (task.step, task.rank) not in self.tasks:
             return
         for number in list(task.outputs):
             part = drained(number)
             if part:
-                self.show(task.step, task.rank, task.outputs[number], part)
+                self._printed(task, task.outputs[number], part)
             self._drop(number)
+        self._copy_files()
         if task.stdin >= 0 and task.stdin not in task.outputs:
             self._drop(task.stdin)
         del self.tasks[task.step, task.rank]
         used = {"cpu_s": task.cpu_s, "memory_mib": task.memory_mib}
         self.tell(op="exit", step=task.step, rank=task.rank, status=task.status, **used)
-
-
-def surroundings(env: "dict[str, str] | None") -> "dict[str, str]":
-    """The caller's environment, with what this node says of the job; None: our own."""
-    if env is None:
-        return dict(os.environ)
-    here = {name: value for name, value in os.environ.items() if name.startswith(OF_NODE)}
-    return {**env, **here}

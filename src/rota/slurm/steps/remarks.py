@@ -68,7 +68,8 @@ class Remarks:
         attempt = job.tasks[0].attempts[-1]
         if attempt.uid == event.uid and attempt.phase is Phase.RUNNING:
             node = attempt.allocation.node
-            self._write(job, event.uid, node, stopped_line(f"JOB {job.id}", node, at_s, why))
+            line = stopped_line(f"JOB {job.id}", node, at_s, why)
+            write_remark(self._context, job, event.uid, node, line)
 
     async def _on_memory(self, event: ev.AttemptEnded) -> None:
         """By now the job may be over, and known to the store only."""
@@ -79,19 +80,21 @@ class Remarks:
         if job is None or event.task:
             return
         node = next(a.allocation.node for a in job.tasks[0].attempts if a.uid == event.uid)
-        self._write(job, event.uid, node, _memory_line(job.id, node))
+        write_remark(self._context, job, event.uid, node, _memory_line(job.id, node))
 
     def _start(self, work: Coroutine[None, None, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _write(self, job: Job, uid: str, node: str, text: str) -> None:
-        spec = job.spec
-        if LABEL not in spec.labels or detail_of(spec).interactive:
-            return
-        path = output_path(spec.error or spec.output, job, 0)
-        host = self._context.host
-        session = host.sessions.by_node.get(node)
-        if session is not None and path:
-            host.links.send(session.link, WriteRemark(uid, path, spec.user, text))
+
+def write_remark(context: Context, job: Job, uid: str, node: str, text: str) -> None:
+    """Into the errors of a batch job, by the agent of its node and with the rights of its user."""
+    spec = job.spec
+    if LABEL not in spec.labels or detail_of(spec).interactive:
+        return
+    path = output_path(spec.error or spec.output, job, 0)
+    host = context.host
+    session = host.sessions.by_node.get(node)
+    if session is not None and path:
+        host.links.send(session.link, WriteRemark(uid, path, spec.user, text))

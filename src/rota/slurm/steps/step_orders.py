@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 class Streams:
     """The orders of one step. ``home`` is the member as which srun itself runs; -1: none."""
 
-    def __init__(self, plan: StepPlan, home: int, cwd: str) -> None:
+    def __init__(self, plan: StepPlan, home: int, cwd: str, umask: int) -> None:
         self._plan = plan
         self._home = home
         self._cwd = cwd
+        self._umask = f"{umask:04o}"
         #: Files that tasks of several members print to: srun itself writes those.
         self._shared: set[str] = set()
         self._shared = {path for path, tasks in self._writers().items() if len(tasks) > 1}
@@ -35,7 +36,7 @@ class Streams:
                 {
                     "rank": place.rank,
                     "argv": self._plan.parts[place.part].argv_of(place.rank),
-                    "env": task_environment(self._plan, place),
+                    "env": {**task_environment(self._plan, place), "SLURM_UMASK": self._umask},
                     **self._of(place),
                 }
                 for place in places
@@ -90,7 +91,8 @@ class Streams:
         """Where the three streams of a task go: ``inherit``, ``pipe``, a path, or nowhere."""
         label = self._plan.parts[0].order.has("label")
         here = place.member.task == self._home and not label
-        usual = "inherit" if here else "pipe"
+        # Beside tasks elsewhere all output goes by way of srun, which knows whose it is.
+        usual = "inherit" if here and len(self._plan.members) == 1 else "pipe"
         alone = here and len(self._plan.places) == 1
         stdout, stderr = self._files(place, usual)
         return {

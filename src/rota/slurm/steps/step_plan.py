@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import repeat
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.controller.launches.world import per_node
+from rota.controller.launches.world import LOOPBACK, per_node
 from rota.hostlist import compress, expand
 from rota.slurm.call.command import CommandFailed
 from rota.slurm.words.patterns import fill
@@ -27,6 +27,8 @@ class StepMember(NamedTuple):
     held: Allocation
     #: What programs there call the devices that are held.
     devices: tuple[str, ...] = ()
+    #: Where the node is reached by others; empty: it never said.
+    address: str = ""
 
 
 class StepPlace(NamedTuple):
@@ -95,8 +97,9 @@ def members_of(cluster: Cluster, job: Job, group: int | None = None) -> list[Ste
             for task in job.tasks[first:last]:
                 if (attempt := task.current) is not None and attempt.live:
                     held = attempt.allocation
-                    devices = cluster.nodes[held.node].spec.seen_by_holder(held.devices)
-                    found.append(StepMember(task.index, held.node, held, devices))
+                    node = cluster.nodes[held.node].spec
+                    devices = node.seen_by_holder(held.devices)
+                    found.append(StepMember(task.index, held.node, held, devices, node.address))
         first = last
     return found
 
@@ -189,6 +192,8 @@ def task_environment(plan: StepPlan, place: StepPlace) -> dict[str, str | None]:
     nodes = compress(plan.nodes)
     here = [str(one.rank) for one in plan.places if one.member.node == place.member.node]
     ntasks = str(len(plan.places))
+    # Where the first task is: programs on several nodes meet there.
+    address = plan.places[0].member.address if len(plan.nodes) > 1 else ""
     found: dict[str, str | None] = {
         "SLURM_JOB_ID": str(plan.job.id),
         "SLURM_JOBID": str(plan.job.id),
@@ -206,7 +211,9 @@ def task_environment(plan: StepPlan, place: StepPlace) -> dict[str, str | None]:
         "SLURM_STEP_NUM_NODES": str(len(plan.nodes)),
         "SLURM_STEP_NUM_TASKS": ntasks,
         "SLURM_STEP_TASKS_PER_NODE": plan.per_node,
-        "SLURM_LAUNCH_NODE_IPADDR": "127.0.0.1",
+        "SLURM_LAUNCH_NODE_IPADDR": address or LOOPBACK,
+        "SLURM_SRUN_COMM_HOST": address or LOOPBACK,
+        "SRUN_DEBUG": "3",
         "SLURM_DISTRIBUTION": order.distribution,
         "SLURMD_NODENAME": place.member.node,
     }

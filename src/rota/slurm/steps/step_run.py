@@ -15,6 +15,7 @@ from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.orders.detail import detail_of
 from rota.slurm.orders.surroundings import exported
 from rota.slurm.steps import step_log, step_words
+from rota.slurm.steps.audience import Audience
 from rota.slurm.steps.remarks import stopped_line
 from rota.slurm.steps.step_orders import Streams
 from rota.slurm.steps.step_patience import Interrupt, Interrupts, asked, overdue
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from rota.slurm.steps.step_plan import StepPlan
     from rota.slurm.steps.steps import StandIn
 
-_OUTPUT = b"O"
 #: As Slurm says it: the time between TERM and KILL, and two seconds.
 PATIENCE_S = 32
 _TO_END = "job step to finish"
@@ -43,7 +43,7 @@ class RunningStep:
         self._plan = plan
         #: What concerns the step as a whole stands in front of its first command.
         self._order = plan.parts[0].order
-        self._streams = Streams(plan, home, call.request.cwd)
+        self._streams = Streams(plan, home, call.request.cwd, call.request.umask)
         #: The member of the job as which srun itself starts tasks; -1: there is none.
         self._home = home
         self._steps = steps_of(call.context)
@@ -56,6 +56,7 @@ class RunningStep:
         self._ran = asyncio.Event()
         self._forced = self._aborted = False
         self._terms = 0
+        self.audience = Audience(plan, self._give)
         self._interrupts = Interrupts(
             quits=self._order.has("quit-on-interrupt"), silent=self._order.has("disable-status")
         )
@@ -88,6 +89,7 @@ class RunningStep:
                 timer.cancel()
             self._finish()
             self._steps.end(self.step)
+            self.audience.over()
         if self.listed:
             await step_log.told(self._call, self.step)
         await self._run_there("epilog")
@@ -172,8 +174,10 @@ class RunningStep:
         self._over.set()
 
     async def heard(self, kind: bytes, body: bytes) -> None:
-        if kind == _OUTPUT:
-            await self._stream.write((_OUTPUT, body))
+        if kind in (wire.OUTPUT, wire.COPY):
+            self.audience.printed(body)
+        if kind == wire.OUTPUT:
+            await self._stream.write((wire.OUTPUT, body))
         elif kind == wire.EVENT:
             await self._event(msgspec.json.decode(body))
 
@@ -219,6 +223,7 @@ class RunningStep:
 
     async def _ended(self, rank: int, status: int) -> None:
         self._statuses[rank] = status
+        self.audience.ended(rank, status)
         if self._order.has("verbose"):
             text = step_words.ended(self._plan, rank, status)
             await self._stream.write((wire.STDERR, text.encode()))
@@ -284,6 +289,10 @@ class RunningStep:
             await self._stream.write((wire.STDERR, self._farewell().encode()))
         await self._kill(number)
 
+    async def say(self, text: str) -> None:
+        """Something that is no task's, for the person who runs it."""
+        await self._stream.write((wire.STDERR, text.encode()))
+
     def _farewell(self, why: str = "") -> str:
         """The step was ended as such."""
         now_s = self._call.context.host.clock.now_s()
@@ -292,9 +301,13 @@ class RunningStep:
 
     async def _kill(self, number: int) -> None:
         order = _encode({"op": "signal", "number": int(number), "step": self.step.id})
+        await self._give(wire.ORDER, order)
+
+    async def _give(self, kind: bytes, body: bytes) -> None:
+        """To everybody who started tasks of it."""
         if any(member.task == self._home for member in self._plan.members):
-            await self._stream.write((wire.ORDER, order))
-        await self._hand_on(wire.ORDER, order)
+            await self._stream.write((kind, body))
+        await self._hand_on(kind, body)
 
     async def _hand_on(self, kind: bytes, body: bytes) -> None:
         for member in self._plan.members:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
     from rota.slurm.call.wire import Stream
+    from rota.slurm.steps.audience import Audience
 
 #: So many jobs are remembered with their steps.
 JOBS_KEPT = 10_000
@@ -60,7 +61,12 @@ class Step(msgspec.Struct, kw_only=True):
 class Runner(Protocol):
     """A step that runs: takes signals, and what a stand-in says about its tasks."""
 
+    #: The watchers of what its tasks print.
+    audience: Audience
+
     async def signal(self, number: int) -> None: ...
+
+    async def say(self, text: str) -> None: ...
 
     async def heard(self, kind: bytes, body: bytes) -> None: ...
 

@@ -15,7 +15,8 @@ from rota.slurm.orders.detail import Detail
 from rota.slurm.relay.programs import step_script
 from rota.slurm.steps.steps import steps_of, stream_of
 from rota.slurm.submit.groups import prepare_groups
-from rota.slurm.submit.submitting import BatchWork, NotTaken, prepare, submit
+from rota.slurm.submit.partitions import in_best_partition
+from rota.slurm.submit.submitting import BatchWork, NotTaken, partitions_of, prepare, submit
 from rota.slurm.submit.trying import tried
 
 if TYPE_CHECKING:
@@ -42,9 +43,7 @@ async def allocate(call: Call, orders: list[JobOrder], command: str) -> Job:
     called = call.request.program
     stream_of(call)
     lead = _LEADS[called]
-    work = BatchWork(
-        step_script(), ["stand-in"], order.text("job-name") or command or "interactive"
-    )
+    work = BatchWork(step_script(), ["stand-in"], order.text("job-name") or command)
     # What the tasks print goes to the caller, and nobody waits for a second try.
     silent = {"output": "/dev/null", "error": "/dev/null", "no-requeue": ""}
     # The folder of the tasks is the step's affair: where it is missing they begin in /tmp.
@@ -59,6 +58,7 @@ async def allocate(call: Call, orders: list[JobOrder], command: str) -> Job:
                 else prepare(call, asked, work, extra)[0]
             )
         )
+        made = await in_best_partition(call, made, partitions_of(order))
         (job_id,) = await submit(call, [made])
     except NotTaken as refused:
         before = "".join(f"{called}: error: {line}\n" for line in refused.before)
@@ -75,7 +75,8 @@ async def tried_alone(call: Call, order: JobOrder) -> Answer:
     """``srun --test-only``: when its job would start."""
     work = BatchWork(step_script(), ["stand-in"], order.text("job-name") or "srun")
     try:
-        return tried(call, prepare(call, order, work, Detail(interactive="srun"))[0])
+        made = prepare(call, order, work, Detail(interactive="srun"))[0]
+        return await tried(call, await in_best_partition(call, made, partitions_of(order)))
     except NotTaken as refused:
         return Answer("", f"srun: error: allocation failure: {refused.reason}\n", 1)
 

@@ -11,7 +11,7 @@ from rota.api.bodies.roles import request_of
 from rota.core.facts.job import Role
 from rota.slurm.orders.detail import LABEL, label_of
 from rota.slurm.orders.shapes import share_of
-from rota.slurm.orders.surroundings import WITHOUT_GANG
+from rota.slurm.orders.surroundings import WITHOUT_GANG, of_group
 from rota.slurm.submit.submitting import NotTaken, prepare
 
 if TYPE_CHECKING:
@@ -48,9 +48,18 @@ def prepare_groups(
         # Groups may share a node: only all of them together must fit.
         placement=msgspec.structs.replace(made.spec.placement, node_count=0),
         labels={**made.spec.labels, LABEL: label_of(told)},
-        variables={**WITHOUT_GANG, **made.spec.variables, "SLURM_HET_SIZE": str(len(shares))},
+        variables={**WITHOUT_GANG, **made.spec.variables, **_variables(orders, shares, told, made)},
     )
     return msgspec.structs.replace(made, spec=spec)
+
+
+def _variables(
+    orders: list[JobOrder], shares: list[Share], told: Detail, made: Submission
+) -> dict[str, str]:
+    found = {"SLURM_HET_SIZE": str(len(shares)), "SLURM_CPUS_PER_TASK": ""}
+    for number, (order, share) in enumerate(zip(orders, shares, strict=True)):
+        found |= of_group(number, order, share, told, made.spec)
+    return found
 
 
 def _names(orders: list[JobOrder], first: str) -> tuple[str, ...]:

@@ -6,25 +6,31 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.api.jobs.why import asker_of
 from rota.controller.commands.submit import refuse_submission
-from rota.core.facts.errors import Rejected
+from rota.core.facts.errors import Busy, Rejected
 from rota.scheduling.answers.outlook import outlook
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rota.controller.commands.commands import Submission
     from rota.slurm.call.command import Call
 
 
-def in_best_partition(call: Call, made: Submission, names: list[str]) -> Submission:
+async def in_best_partition(call: Call, made: Submission, names: list[str]) -> Submission:
     """As things stand now. Of equal ones the first; where all refuse it, the first one says why."""
     known = call.context.host.cluster.queues
     if len(names) < 2 or any(name not in known for name in names):
         return made
-    asked = [_in(made, name) for name in names]
-    return min((one for one in asked if _takes(call, one)), key=_start(call), default=asked[0])
+    asked = [_in(made, name) for name in dict.fromkeys(names)]
+    taken = [one for one in asked if _takes(call, one)]
+    if len(taken) < 2:
+        return taken[0] if taken else asked[0]
+    try:
+        starts_s = await call.context.questions.ask(
+            call.actor, lambda: [_start_s(call, one) for one in taken]
+        )
+    except Busy:
+        return taken[0]
+    return taken[starts_s.index(min(starts_s))]
 
 
 def _in(made: Submission, queue: str) -> Submission:
@@ -40,12 +46,8 @@ def _takes(call: Call, made: Submission) -> bool:
     return True
 
 
-def _start(call: Call) -> Callable[[Submission], float]:
+def _start_s(call: Call, made: Submission) -> float:
     host = call.context.host
     now_s = host.clock.now_s()
-
-    def start_s(made: Submission) -> float:
-        found = outlook(host.scheduler, made.spec, now_s, asker_of(call.actor), held=made.held)
-        return now_s if found.starts else found.start_s or float("inf")
-
-    return start_s
+    found = outlook(host.scheduler, made.spec, now_s, held=made.held, advice=False)
+    return now_s if found.starts else found.start_s or float("inf")

@@ -48,7 +48,8 @@ async def salloc(call: Call) -> Answer:
     await call.line.show(stderr="".join(orders[0].warnings))
     command = lines[-1].rest
     argv = command or [call.env.get("SHELL") or "/bin/sh"]
-    job = await allocate(call, orders, command[0].rpartition("/")[2] if command else "")
+    # Programs take this name for the sign that no srun has started them.
+    job = await allocate(call, orders, "interactive")
     quiet = orders[0].has("quiet")
     if orders[0].has("no-shell"):
         return Answer("", "" if quiet else f"salloc: Granted job allocation {job.id}\n")

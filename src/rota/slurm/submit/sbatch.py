@@ -19,7 +19,15 @@ from rota.slurm.orders.orders import JobOrder, read_order
 from rota.slurm.orders.surroundings import left_out
 from rota.slurm.relay.programs import step_script
 from rota.slurm.submit.groups import prepare_groups
-from rota.slurm.submit.submitting import BatchWork, NotTaken, folder, prepare, submit
+from rota.slurm.submit.partitions import in_best_partition
+from rota.slurm.submit.submitting import (
+    BatchWork,
+    NotTaken,
+    folder,
+    partitions_of,
+    prepare,
+    submit,
+)
 from rota.slurm.submit.trying import tried
 
 if TYPE_CHECKING:
@@ -46,7 +54,7 @@ async def sbatch(call: Call) -> Answer:
         return batch
     try:
         if batch.order.has("test-only"):
-            return tried(call, batch.submission)
+            return await tried(call, batch.submission)
         ids = await submit(call, [batch.submission])
     except NotTaken as refused:
         return _refusal(refused, test_only=batch.order.has("test-only"))
@@ -69,6 +77,7 @@ async def read_batch(call: Call) -> BatchOrder | Answer:
         made = await call.context.host.parents.at_hand(
             lambda: _prepared(call, orders, script, args, command)
         )
+        made = await in_best_partition(call, made, partitions_of(orders[0]))
     except NotTaken as refused:
         return _refusal(refused, test_only="test-only" in given)
     return BatchOrder(orders[0], made)

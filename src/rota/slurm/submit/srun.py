@@ -11,7 +11,7 @@ from rota.core.facts.states import FINAL, JobState
 from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words
-from rota.slurm.call.waiting import Stopping
+from rota.slurm.call.waiting import Stopping, until_running
 from rota.slurm.orders.caller_files import programs, with_nodes
 from rota.slurm.orders.detail import detail_of
 from rota.slurm.orders.options import SHEETS, from_environment
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 SHEET = SHEETS["srun"]
 #: Inside a job these come from the job: as options they would say it twice.
 _OF_JOB = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "job-name", "gpus", "gpus-per-node"})
+#: How long the news of a start may take.
+NEWS_S = 5.0
 
 
 async def srun(call: Call) -> Answer:
@@ -109,6 +111,9 @@ async def _job(call: Call, text: str) -> Job:
     cluster = call.context.host.cluster
     number = int(text) if text.isdecimal() and len(text) < 16 else 0
     job = cluster.jobs.get(number)
+    if job is not None and job.state is JobState.SCHEDULED:
+        # A script may ask before the news of its own start is here.
+        await until_running(call.context, number, NEWS_S)
     if job is None or job.state is not JobState.RUNNING:
         why = f"Unable to confirm allocation for job {text}: Invalid job id specified"
         if cluster.state_of(number) in FINAL:

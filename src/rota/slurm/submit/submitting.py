@@ -22,7 +22,6 @@ from rota.slurm.orders.features import are_known, feature_words
 from rota.slurm.orders.mail import mail_targets
 from rota.slurm.orders.shapes import Share, share_of
 from rota.slurm.records.node_records import reservation_name
-from rota.slurm.submit.partitions import in_best_partition
 from rota.slurm.words.values import moment, whole
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def prepare(
         dependencies=(*parents.dependencies, *made.spec.dependencies),
         labels={**made.spec.labels, LABEL: label_of(detail)},
     )
-    made = in_best_partition(call, msgspec.structs.replace(made, spec=spec), _partitions(order))
+    made = msgspec.structs.replace(made, spec=spec)
     return _with_script(call, made, work), share, detail
 
 
@@ -208,13 +207,19 @@ def _request(call: Call, order: JobOrder, work: BatchWork, share: Share) -> dict
         "node_list": _hosts(call, order.text("nodelist")),
         "exclude": _hosts(call, order.text("exclude")),
         "workdir": folder(call, order),
-        "env": surroundings.exported(call.request, order.text("export"), call.actor.user),
+        "env": _environment(call, order),
         "output": output,
         "error": order.text("error") or output,
         "umask": call.request.umask,
         "keep_waiting": True,
         **order.job,
     }
+
+
+def _environment(call: Call, order: JobOrder) -> dict[str, str]:
+    user = call.actor.user
+    env = surroundings.exported(call.request, order.text("export"), user)
+    return surroundings.login(user) | env if order.has("get-user-env") else env
 
 
 def folder(call: Call, order: JobOrder) -> str:
@@ -227,7 +232,7 @@ def folder(call: Call, order: JobOrder) -> str:
 
 def _partition(call: Call, order: JobOrder) -> str:
     """The first one of those that were named; one that does not exist is refused by its name."""
-    named = _partitions(order)
+    named = partitions_of(order)
     known = call.context.host.cluster.queues
     if not named and order.text("qos") in known:
         # A QOS that a site made is a queue with caps of its own.
@@ -237,7 +242,7 @@ def _partition(call: Call, order: JobOrder) -> str:
     return next((name for name in named if name not in known), named[0])
 
 
-def _partitions(order: JobOrder) -> list[str]:
+def partitions_of(order: JobOrder) -> list[str]:
     return [name for name in order.text("partition").split(",") if name]
 
 
@@ -346,7 +351,7 @@ def _detail(call: Call, order: JobOrder, share: Share, extra: Detail) -> Detail:
         ntasks_given=bool(order.ntasks or order.ntasks_per_node),
         nodes_given=bool(order.nodes_min),
         tres_per_node=order.text("gres"),
-        partitions=",".join(named) if len(named := _partitions(order)) > 1 else "",
+        partitions=",".join(named) if len(named := partitions_of(order)) > 1 else "",
         submit_line=" ".join([request.program, *request.argv])[:1000],
         submit_host=request.host,
     )

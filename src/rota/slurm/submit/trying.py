@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.api.jobs.why import asker_of
 from rota.controller.commands.submit import refuse_submission
 from rota.core.facts.errors import Rejected
 from rota.hostlist import compress
@@ -15,18 +14,23 @@ from rota.slurm.words.amounts import Moments, zone_of
 
 if TYPE_CHECKING:
     from rota.controller.commands.commands import Submission
+    from rota.scheduling.answers.outlook import Outlook
     from rota.slurm.call.command import Call
 
 
-def tried(call: Call, made: Submission) -> Answer:
+async def tried(call: Call, made: Submission) -> Answer:
     """What Slurm says on stderr; ``Refused`` when it would never start."""
     host, program = call.context.host, call.request.program
     try:
         refuse_submission(host.cluster, made, call.actor)
     except Rejected as error:
         raise NotTaken(UNAVAILABLE) if is_patient(error) else in_slurms_words(error) from None
-    now_s = host.clock.now_s()
-    found = outlook(host.scheduler, made.spec, now_s, asker_of(call.actor), held=made.held)
+
+    def looked() -> tuple[float, Outlook]:
+        now_s = host.clock.now_s()
+        return now_s, outlook(host.scheduler, made.spec, now_s, held=made.held, advice=False)
+
+    now_s, found = await call.context.questions.ask(call.actor, looked)
     moments = Moments(now_s, zone_of(call.env.get("TZ", "")))
     cpus = sum(role.count * role.request.cpu_milli // 1000 for role in made.spec.roles)
     nodes = compress(held.node for held in found.allocations)
