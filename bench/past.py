@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from random import Random
 
     from rota.core.cluster import Cluster
-    from rota.scheduling.api import Plan
+    from rota.scheduling.api import PassResult
 
 
-def commit(cluster: Cluster, plan: Plan, now_s: float, chance: Random | None = None) -> None:
+def commit(cluster: Cluster, plan: PassResult, now_s: float, chance: Random | None = None) -> None:
     """All starts of a plan run. With ``chance`` each began at some moment within its limit."""
     for start in plan.starts:
         job = cluster.jobs[start.job]

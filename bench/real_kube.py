@@ -37,7 +37,7 @@ def real_kube(nodes: int, cpus: int) -> Iterator[dict[str, str]]:
     try:
         try:
             done = subprocess.run(
-                up, env=env, capture_output=True, text=True, timeout=START_S, check=True
+                up, env=env, cwd=state, capture_output=True, text=True, timeout=START_S, check=True
             )
         except (OSError, subprocess.SubprocessError) as error:
             raise Missing(f"kube-up started none: {error}") from None

@@ -38,7 +38,9 @@ def real_slurm(profile: str, settings: Mapping[str, str] | None = None) -> Itera
     env |= settings or {}
     try:
         try:
-            run_quietly([str(engines / "slurm-up"), state], limit_s=START_S, env=env)
+            # A daemon that dies leaves its core in the folder that it was started in.
+            up = [str(engines / "slurm-up"), state]
+            run_quietly(up, limit_s=START_S, env=env, cwd=state)
         except (OSError, subprocess.SubprocessError) as error:
             raise Missing(f"slurm-up started none: {error}") from None
         yield {**env, "SLURM_CONF": str(Path(state) / "etc" / "slurm.conf")}

@@ -15,7 +15,7 @@ from bench.report import Row, against
 from bench.sim_logs import write_swf
 from rota.sim.machine import machine_for
 from rota.sim.readers import read_trace
-from rota.sim.settings import Settings
+from rota.sim.settings import SimSettings
 from rota.sim.simulate import simulate
 
 if TYPE_CHECKING:
@@ -85,6 +85,6 @@ def ours_per_s(log: Path, count: int) -> float:
         gc.collect()
         with gauge.taking() as took:
             trace = read_trace(log)
-            simulate(trace, machine_for(trace), "easy", Settings())
+            simulate(trace, machine_for(trace), "easy", SimSettings())
         rounds.append(took)
     return count / gauge.median_cpu_s(rounds)

@@ -120,7 +120,7 @@ def _rest(env: dict[str, str]) -> tuple[str, str]:
     assert shared is not None
     state = str(Path(env["SLURM_CONF"]).parent.parent)
     command = [str(shared / "engines" / "slurm-up"), state]
-    said = subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout
-    words = [word for line in said.splitlines() for word in shlex.split(line)]
+    done = subprocess.run(command, env=env, cwd=state, capture_output=True, text=True, check=True)
+    words = [word for line in done.stdout.splitlines() for word in shlex.split(line)]
     told = dict(word.split("=", 1) for word in words if "=" in word)
     return told["SLURM_REST_URL"], told["SLURM_REST_TOKEN"]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from rota.controller.commands.commands import Submission, Submit
 from rota.controller.loop import Host
+from rota.core.changes.events import NodeSilent, Recorded
 from rota.core.facts.job import Attempt, Job, JobSpec, Outcome, Task
 from rota.core.facts.node import Allocation
 from rota.core.facts.states import Cause, JobState, Phase
@@ -78,6 +79,9 @@ def write(path: Path, finished: int, waiting: int) -> None:
     )
     for _, made in indexes:
         database.execute(made)
+    # The newest event: keys of the day before it are read at start.
+    last = rows.event_row(Recorded(1, time.time(), "", NodeSilent(node="box", note="gone")))
+    database.execute("INSERT INTO events VALUES (?, ?, ?, ?, ?, ?)", last)
     database.execute("COMMIT")
     database.close()
     store = open_store(str(path))

@@ -2,7 +2,8 @@
 
 Each mutant is one small change of a module in src/rota/scheduling: a comparison that is off by one,
 a sum that is a difference, a statement that is left out. It is tried with the tests that run the
-changed lines, the quickest first, until one fails. Survivors show what no test looks at.
+changed lines until one fails: first those that noticed others near it, then those that run most
+of the module in the least time. Survivors show what no test looks at.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ import ast
 import os
 import sys
 import tempfile
+from bisect import bisect_right
 from collections import Counter
+from itertools import accumulate
 from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
 from bench.mutants import verdicts
+from bench.mutants.killers import Killers
 from bench.mutants.operators import mutants_of
 from bench.mutants.reach import Reach, reach
 from bench.mutants.trial import (
@@ -33,7 +37,7 @@ from bench.mutants.trial import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from bench.mutants.verdicts import Named
 
@@ -42,6 +46,7 @@ SOURCE = ROOT / "src"
 SCHEDULING = SOURCE / "rota" / "scheduling"
 TESTS = ("tests/unit", "tests/property")
 JUDGED = ROOT / "tests" / "mutants.toml"
+KILLERS = ROOT / ".mutants" / "killers.json"
 EQUIVALENT = "equivalent"
 COLUMNS = (KILLED, TIMED_OUT, SURVIVED, EQUIVALENT)
 #: Of those that a test could notice, so many must be.
@@ -63,7 +68,7 @@ def main() -> int:
         return 0
     known = reach(ROOT, TESTS, options.jobs, say)
     say(f"{len(chosen)} of {len(everything)} mutants, {options.jobs} at a time")
-    found = list(tried(chosen, known, judged, options.jobs))
+    found = list(tried(chosen, known, judged, options))
     text = report(found)
     print(text)
     if options.output:
@@ -102,6 +107,13 @@ def parse() -> argparse.Namespace:
         metavar="N",
         help="processes at a time (default: one for each CPU)",
     )
+    parser.add_argument(
+        "--most-s",
+        type=float,
+        default=0.0,
+        metavar="S",
+        help="so many seconds of tests for each mutant; more of them may survive then (0: all)",
+    )
     parser.add_argument("--list", action="store_true", help="name the mutants and try none")
     parser.add_argument("--output", default="", metavar="FILE", help="write the table there, too")
     return parser.parse_args()  # fmt: skip
@@ -129,26 +141,36 @@ def sample(mutants: list[Wrong], options: argparse.Namespace) -> list[Wrong]:
 
 
 def tried(
-    mutants: Iterable[Wrong], known: Reach, judged: dict[Named, str], jobs: int
+    mutants: Sequence[Wrong], known: Reach, judged: dict[Named, str], options: argparse.Namespace
 ) -> Iterator[Verdict]:
     """What became of each mutant, as soon as it is known."""
+    left = [one for one in mutants if named(one) not in judged]
+    yield from (Verdict(o, EQUIVALENT, judged[named(o)]) for o in mutants if named(o) in judged)
+    killers = Killers(KILLERS)
     with tempfile.TemporaryDirectory() as folder:
-        tasks = []
-        for number, one in enumerate(mutants):
-            if named(one) in judged:
-                yield Verdict(one, EQUIVALENT, judged[named(one)])
-                continue
-            tests = known.tests(one.module, one.reached)
-            answer = Path(folder, str(number))
-            seconds = sum(known.seconds[test] for test in tests)
-            work = lambda o=one, t=tests, s=seconds, a=answer: try_one(o, t, s, a)  # noqa: E731
-            tasks.append(((one, answer), work))
-        for done, copy in enumerate(in_copies(tasks, jobs), start=1):
+        tasks = (
+            trial(one, known, killers, options.most_s, Path(folder, str(number)))
+            for number, one in enumerate(left)
+        )
+        for done, copy in enumerate(in_copies(tasks, options.jobs), start=1):
             verdict = verdict_of(copy, *copy.key)
+            if verdict.by in known.seconds:
+                killers.note(verdict.wrong.module, verdict.by)
             if verdict.outcome == SURVIVED or not done % 25:
-                say(f"{done}/{len(tasks)} {verdict.outcome} {place(verdict.wrong)} "
+                say(f"{done}/{len(left)} {verdict.outcome} {place(verdict.wrong)} "
                     f"{verdict.wrong.name} ({verdict.took_s:.0f} s)")  # fmt: skip
             yield verdict
+
+
+def trial(
+    one: Wrong, known: Reach, killers: Killers, most_s: float, answer: Path
+) -> tuple[tuple[Wrong, Path], Callable[[], None]]:
+    """The work of one process, and by what it is known."""
+    tests = killers.first(one.module, known.tests(one.module, one.reached), known.seconds)
+    ends_s = [*accumulate(known.seconds[test] for test in tests)]
+    tests = tests[: bisect_right(ends_s, most_s)] if most_s else tests
+    took_s = sum(known.seconds[test] for test in tests)
+    return (one, answer), lambda: try_one(one, tests, took_s, answer)
 
 
 def named(one: Wrong) -> Named:

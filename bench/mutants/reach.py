@@ -1,7 +1,7 @@
 """Which test runs which part of the scheduling: a mutant is tried with those that reach it.
 
-Every block of the scheduling says when it runs, once for the whole suite. The answer is kept in a
-file and holds until a file of the sources or tests changes.
+Every block of the scheduling says when it runs, once for the whole suite. The answer is kept, and
+that of a file with tests holds until it changes or any of the sources does.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import tempfile
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 PACKAGE = "rota.scheduling"
+#: What any test costs beside its own seconds.
+LEAST_S = 0.05
 
 
 class Reach:
@@ -29,21 +31,29 @@ class Reach:
 
     def __init__(self, seconds: dict[str, float], blocks: dict[str, dict[str, list[int]]]) -> None:
         self.seconds = seconds
-        self._of_module: dict[str, set[str]] = {}
+        #: How many blocks of a module each test runs.
+        self._of_module: dict[str, dict[str, int]] = {}
         self._of_block: dict[tuple[str, int], set[str]] = {}
         for test, modules in blocks.items():
             for module, lines in modules.items():
-                self._of_module.setdefault(module, set()).add(test)
+                self._of_module.setdefault(module, {})[test] = len(lines)
                 for line in lines:
                     self._of_block.setdefault((module, line), set()).add(test)
 
     def tests(self, module: str, block: int) -> list[str]:
-        """Those that run a block, the quickest first; all where the import itself is wrong."""
-        quickest = sorted(self.seconds, key=lambda test: (self.seconds[test], test))
-        if block:
-            return [t for t in quickest if t in self._of_block.get((module, block), ())]
-        near = self._of_module.get(module, set())
-        return sorted(quickest, key=lambda test: test not in near)
+        """Those that run a block; of an import those that run any of the module.
+
+        First those that run much of the module in little time: they are about it.
+        """
+        counts, seconds = self._of_module.get(module, {}), self.seconds
+        found = self._of_block.get((module, block), ()) if block else counts
+
+        def promise(test: str) -> float:
+            return counts[test] / (LEAST_S + seconds[test])
+
+        about = sorted(found, key=lambda test: (-promise(test), test))
+        # What is only imported may show anywhere.
+        return about or ([] if block else sorted(seconds))
 
 
 class Watch:
@@ -82,16 +92,27 @@ class Watch:
 
 
 def reach(root: Path, folders: Sequence[str], jobs: int, say: Callable[[str], None]) -> Reach:
-    """As kept, or found out by running all tests once."""
-    files = [
-        str(p.relative_to(root)) for f in folders for p in sorted((root / f).rglob("test_*.py"))
-    ]
-    kept = root / ".mutants" / f"reach-{_fingerprint(root, folders)}.json"
-    if kept.exists():
-        return Reach(*json.loads(kept.read_text()))
-    say(f"which test runs what: {len(files)} files with tests, once (kept in {kept.parent.name})")
+    """As kept, or found out by running all tests once; later those of files that changed."""
+    digests = _digests(root, folders)
+    kept = root / ".mutants" / "reach.json"
+    before = json.loads(kept.read_text()) if kept.exists() else {}
+    found = {f: before[f] for f, digest in digests.items() if before.get(f, [""])[0] == digest}
+    files = [file for file in digests if file not in found]
+    if files:
+        say(f"which test runs what: {len(files)} files with tests, once (kept in {kept.parent})")
+        found |= {file: [digests[file], *parts] for file, parts in _followed(files, jobs)}
+        kept.parent.mkdir(exist_ok=True)
+        kept.write_text(json.dumps(found))
     seconds: dict[str, float] = {}
     blocks: dict[str, dict[str, list[int]]] = {}
+    for file in digests:
+        seconds |= found[file][1]
+        blocks |= found[file][2]
+    return Reach(seconds, blocks)
+
+
+def _followed(files: Sequence[str], jobs: int) -> Iterator[tuple[str, list[Any]]]:
+    """For each file what its tests took and reached."""
     failed: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
         tasks = []
@@ -99,24 +120,29 @@ def reach(root: Path, folders: Sequence[str], jobs: int, say: Callable[[str], No
             answer = Path(folder, str(number))
             tasks.append((answer, lambda f=file, a=answer: Watch().follow([f], a)))
         for copy in in_copies(tasks, jobs):
+            file = files[int(copy.key.name)]
             if not copy.key.exists():
-                raise SystemExit(f"a test run broke off: {files[int(copy.key.name)]}")
-            parts = json.loads(copy.key.read_text())
-            seconds |= parts[0]
-            blocks |= parts[1]
-            failed += parts[2]
+                raise SystemExit(f"a test run broke off: {file}")
+            *parts, wrong = json.loads(copy.key.read_text())
+            failed += wrong
+            yield file, parts
     if failed:
         raise SystemExit("these fail without any mutant:\n" + "\n".join(failed))
-    kept.parent.mkdir(exist_ok=True)
-    for old in kept.parent.glob("reach-*.json"):
-        old.unlink()
-    kept.write_text(json.dumps([seconds, blocks]))
-    return Reach(seconds, blocks)
 
 
-def _fingerprint(root: Path, folders: Sequence[str]) -> str:
-    digest = hashlib.sha256()
-    for folder in ("src", "tests/support", *folders):
-        for path in sorted((root / folder).rglob("*.py")):
-            digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
-    return digest.hexdigest()[:16]
+def _digests(root: Path, folders: Sequence[str]) -> dict[str, str]:
+    """Of each file with tests: what it says, and the sources and tools that all of them share."""
+    files = [path for f in folders for path in sorted((root / f).rglob("*.py"))]
+    tests = [path for path in files if path.name.startswith("test_")]
+    shared = hashlib.sha256()
+    for folder in ("src", "tests/support"):
+        files += sorted((root / folder).rglob("*.py"))
+    for path in files:
+        if path not in tests:
+            shared.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes())
+    return {
+        str(path.relative_to(root)): hashlib.sha256(
+            shared.digest() + path.read_bytes()
+        ).hexdigest()[:16]
+        for path in tests
+    }

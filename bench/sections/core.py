@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench.context import Context
     from bench.gauge import Took
     from rota.core.cluster import Cluster
-    from rota.scheduling.api import Plan
+    from rota.scheduling.api import PassResult
 
 SECTION = "core"
 NOW_S = 5_000.0
@@ -46,7 +46,7 @@ def measure(context: Context) -> list[Row]:
     return rows
 
 
-def rounds_of(cluster: Cluster, now_s: float, rounds: int) -> tuple[list[Took], Plan]:
+def rounds_of(cluster: Cluster, now_s: float, rounds: int) -> tuple[list[Took], PassResult]:
     """The same pass from cold, again and again: a new Scheduler knows nothing yet."""
     found = []
     plan = None
@@ -83,7 +83,7 @@ def large(context: Context) -> list[Row]:
     return rows + steady_rows(context, cluster, plan)
 
 
-def full_rows(cluster: Cluster, plan: Plan, took: list[Took], size: str) -> list[Row]:
+def full_rows(cluster: Cluster, plan: PassResult, took: list[Took], size: str) -> list[Row]:
     seconds = gauge.median_cpu_s(took)
     tasks = sum(len(start.allocations) for start in plan.starts)
     best = kernel.placements_per_s(cluster)
@@ -121,7 +121,7 @@ def easy_rows(
     ]  # fmt: skip
 
 
-def steady_rows(context: Context, cluster: Cluster, plan: Plan) -> list[Row]:
+def steady_rows(context: Context, cluster: Cluster, plan: PassResult) -> list[Row]:
     """The site is full; single jobs end, and each time one pass follows."""
     scheduler = Scheduler(cluster)
     past.commit(cluster, plan, NOW_S, Random(5))

@@ -14,7 +14,7 @@ from bench.report import Row, ratio_at_most, value_at_most
 from rota.sim.figures import summarise
 from rota.sim.machine import machine_for
 from rota.sim.readers import read_trace
-from rota.sim.settings import Estimates, Settings
+from rota.sim.settings import SimEstimates, SimSettings
 from rota.sim.simulate import simulate
 
 if TYPE_CHECKING:
@@ -31,10 +31,10 @@ JOBS_QUICK = 3_000
 #: A policy, where its run times come from, and what it is called here.
 POLICIES = (
     ("default", None, "default"),
-    ("default", Estimates.USER, "default, users' estimates"),
+    ("default", SimEstimates.USER, "default, users' estimates"),
     ("easy-sjbf", None, "easy-sjbf"),
-    ("easy", Estimates.PREDICTED, "easy, predicted"),
-    ("easy-sjbf", Estimates.PREDICTED, "easy-sjbf, predicted"),
+    ("easy", SimEstimates.PREDICTED, "easy, predicted"),
+    ("easy-sjbf", SimEstimates.PREDICTED, "easy-sjbf, predicted"),
     ("conservative", None, "conservative"),
 )
 
@@ -90,8 +90,8 @@ def _rows(context: Context, path: Path) -> tuple[list[Row], float | None]:
     return rows, own
 
 
-def _played(trace: Trace, name: str, estimates: Estimates | None) -> tuple[float, float]:
+def _played(trace: Trace, name: str, estimates: SimEstimates | None) -> tuple[float, float]:
     """Mean bounded slowdown and longest wait."""
-    run = simulate(trace, machine_for(trace), name, Settings(estimates=estimates))
+    run = simulate(trace, machine_for(trace), name, SimSettings(estimates=estimates))
     figures = summarise(run)
     return figures["mean_bounded_slowdown"], figures["max_wait"]

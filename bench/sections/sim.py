@@ -19,7 +19,7 @@ from bench.sections import sim_openb
 from bench.sim_logs import deepest, made_up, made_up_trace, write_swf
 from rota.sim.machine import machine_for
 from rota.sim.readers import read_trace
-from rota.sim.settings import Estimates, Settings
+from rota.sim.settings import SimEstimates, SimSettings
 from rota.sim.simulate import simulate
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ def read(path: Path) -> tuple[Trace, Row]:
     return trace, Row(SECTION, what, seconds, "CPU s", note=gauge.spread(rounds))
 
 
-def play(trace: Trace, policy: str, settings: Settings, rounds: int) -> tuple[Run, list[Took]]:
+def play(trace: Trace, policy: str, settings: SimSettings, rounds: int) -> tuple[Run, list[Took]]:
     """The same run again and again."""
     found = []
     run = None
@@ -120,13 +120,13 @@ def policy_rows(context: Context, trace: Trace) -> list[Row]:
     for policy, least in POLICIES.items():
         context.say(f"sim: {policy}")
         rounds = 1 if policy in ("conservative", "default") else ROUNDS
-        run, took = play(trace, policy, Settings(), rounds)
+        run, took = play(trace, policy, SimSettings(), rounds)
         bar = value_at_least(least) if least else None
         rows.append(
             rate_row(f"{policy}, {len(run.jobs):,} jobs of {trace.name}", len(run.jobs), took, bar)
         )
     context.say("sim: predicted estimates")
-    run, took = play(trace, "easy", Settings(estimates=Estimates.PREDICTED), ROUNDS)
+    run, took = play(trace, "easy", SimSettings(estimates=SimEstimates.PREDICTED), ROUNDS)
     rows.append(rate_row(f"easy, predicted estimates, {trace.name}", len(run.jobs), took, None))
     return rows
 
@@ -150,7 +150,7 @@ def command(path: Path, out: Path) -> list[str]:
 def deep_row(context: Context) -> Row:
     count = context.pick(DEEP_JOBS, DEEP_JOBS_QUICK)
     trace = made_up_trace("deep", count, DEEP_PROCS, DEEP_LOAD)
-    run, took = play(trace, "easy", Settings(), ROUNDS)
+    run, took = play(trace, "easy", SimSettings(), ROUNDS)
     most = deepest(run.jobs, run.start_s)
     what = f"easy, {count:,} jobs made up, load {DEEP_LOAD}"
     return rate_row(what, count, took, value_at_least(DEEP_MIN), f"{most:,} wait at the peak")

@@ -216,6 +216,15 @@ class Cluster:
             for attempt in job.live_attempts if job.spec.project == project else ():
                 self.agenda.touch(attempt.allocation.node, attempt.uid)
 
+    def cap_changed(self, group: str) -> None:
+        """The jobs of a group, and no others, are worth another look.
+
+        Every user makes groups, and as often as they like: that must not concern all that waits.
+        """
+        for lane in self.lanes.by_number.values():
+            if lane.key.group == group:
+                self.lanes.changed.add(lane.number)
+
     def rules_changed(self) -> None:
         """Every lane is worth another look, and what was worked out from the rules is void."""
         self.agenda.rules_version += 1

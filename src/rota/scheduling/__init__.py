@@ -5,6 +5,7 @@ The pass
     api, outcomes                    what is decided, and what comes of a look at a job
     waits, misses, reading, blocked  what a blocked lane waits for, and which lanes an event opens
     passing                          which jobs may pass one that waits
+    early                            jobs that wait inside an engine before there is room
     growth                           elastic gangs that get more tasks
     rulebook, registry, rules, guarded    from names to rules; plug-ins under watch
 The rooms

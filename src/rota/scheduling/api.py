@@ -64,6 +64,13 @@ class Eviction(msgspec.Struct, frozen=True, omit_defaults=True):
     tasks: tuple[int, ...] = ()
 
 
+class Return(NamedTuple):
+    """A decision: a job that waits inside an engine before there is room comes back; why."""
+
+    job: int
+    detail: str
+
+
 class Promise(NamedTuple):
     """A waiting job's place in the future: when and where it starts if everything goes to plan."""
 
@@ -73,7 +80,7 @@ class Promise(NamedTuple):
     allocations: tuple[Allocation, ...]
 
 
-class Dropped(NamedTuple):
+class DroppedPlugin(NamedTuple):
     """A plug-in that failed in this pass: the built-in rule decided in its place."""
 
     point: str
@@ -81,13 +88,14 @@ class Dropped(NamedTuple):
     problem: str
 
 
-class Plan(msgspec.Struct):
+class PassResult(msgspec.Struct):
     """The result of a pass."""
 
     starts: list[Start] = []
     evictions: list[Eviction] = []
     promises: list[Promise] = []
-    dropped: list[Dropped] = []
+    dropped: list[DroppedPlugin] = []
+    returns: list[Return] = []
     #: The limit on starts was reached: there is more to do right away.
     more: bool = False
     #: Time alone may change the answer: look again then; 0: no.

@@ -21,7 +21,7 @@ from rota.scheduling.place.gang import Placed, place
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job, Role
-    from rota.scheduling.api import Plan
+    from rota.scheduling.api import PassResult
     from rota.scheduling.limits.quota import Quotas
     from rota.scheduling.place.gang import Asker
     from rota.scheduling.place.node_index import Space
@@ -32,7 +32,7 @@ class Growing(Protocol):
 
     cluster: Cluster
     quotas: Quotas
-    plan: Plan
+    plan: PassResult
 
     @property
     def now_s(self) -> float: ...

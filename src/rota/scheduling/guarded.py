@@ -1,7 +1,7 @@
 """Plug-ins under watch: somebody else's code in the middle of a pass.
 
 One that raises, answers nonsense or takes longer than its budget is switched off for the rest of
-the pass: the built-in rule takes over, and the watch keeps a ``Dropped`` for the record.
+the pass: the built-in rule takes over, and the watch keeps a ``DroppedPlugin`` for the record.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, nullcontext
 from math import isfinite
 from typing import TYPE_CHECKING, cast
 
-from rota.scheduling.api import Dropped
+from rota.scheduling.api import DroppedPlugin
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,24 +32,24 @@ if TYPE_CHECKING:
 PHRASE_MAX = 200
 
 
-class Overrun(BaseException):
+class PluginOverrun(BaseException):
     """Raised by a host inside a plug-in that does not come back.
 
     Not an ``Exception``, so that a plug-in does not swallow it by accident.
     """
 
 
-class Watch:
+class PluginWatch:
     """Looks on while plug-ins are called in one pass, and remembers which of them failed.
 
     ``clock`` gives seconds; without one there is no budget. A host that can interrupt code asks
-    ``overdue`` from time to time and raises ``Overrun`` when the answer is yes.
+    ``overdue`` from time to time and raises ``PluginOverrun`` when the answer is yes.
     """
 
     def __init__(self, budget_s: float = 0.0, clock: Callable[[], float] | None = None) -> None:
         self.budget_s = budget_s
         self.clock = clock if budget_s > 0 else None
-        self.dropped: list[Dropped] = []
+        self.dropped: list[DroppedPlugin] = []
         #: Grows with every rule that is switched off: keys and answers from before are stale.
         self.version = 0
         #: How many plug-ins take part; without any there is nothing to watch.
@@ -78,17 +78,17 @@ class Watch:
         self._inside = None
         guarded.alive = False
         self.version += 1
-        self.dropped.append(Dropped(guarded.point, guarded.name, problem))
+        self.dropped.append(DroppedPlugin(guarded.point, guarded.name, problem))
 
 
 #: What a host puts round a pass so that it can interrupt the plug-ins of a watch.
-Guard = Callable[[Watch], AbstractContextManager[None]]
+Guard = Callable[[PluginWatch], AbstractContextManager[None]]
 
 
 _NO_CONTEXT = nullcontext()
 
 
-def no_guard(watch: Watch) -> AbstractContextManager[None]:
+def no_guard(watch: PluginWatch) -> AbstractContextManager[None]:
     """Nobody interrupts: for hosts whose time is not real, and for passes without plug-ins."""
     return _NO_CONTEXT
 
@@ -96,7 +96,7 @@ def no_guard(watch: Watch) -> AbstractContextManager[None]:
 class Guarded:
     """A plug-in and the watch over it; ``alive`` until it fails."""
 
-    def __init__(self, watch: Watch, point: str, name: str) -> None:
+    def __init__(self, watch: PluginWatch, point: str, name: str) -> None:
         watch.plugged += 1
         self.watch = watch
         self.point = point
@@ -113,7 +113,7 @@ class Guarded:
                 answer = getattr(rule, method)(*values)
             finally:
                 watch.leave(self)
-        except Overrun:
+        except PluginOverrun:
             watch.drop(self, self._too_long())
         except (Exception, SystemExit) as error:
             watch.drop(self, f"{type(error).__name__}: {_brief(error)}")
@@ -144,10 +144,11 @@ class Guarded:
 class GuardedOrdering(Guarded):
     """An ordering that falls back to a built-in one.
 
-    Keys of the two do not compare: a pass that sees ``Watch.version`` change asks for all again.
+    Keys of the two do not compare: a pass that sees ``PluginWatch.version`` change asks for all
+    again.
     """
 
-    def __init__(self, watch: Watch, name: str, rule: Ordering, fallback: Ordering) -> None:
+    def __init__(self, watch: PluginWatch, name: str, rule: Ordering, fallback: Ordering) -> None:
         super().__init__(watch, "ordering", name)
         self._rule = rule
         self._fallback = fallback
@@ -163,7 +164,7 @@ class GuardedOrdering(Guarded):
 class GuardedFilter(Guarded):
     """A filter that lets everything through once it failed: the built-in ones stand anyway."""
 
-    def __init__(self, watch: Watch, name: str, rule: Filter) -> None:
+    def __init__(self, watch: PluginWatch, name: str, rule: Filter) -> None:
         super().__init__(watch, "filter", name)
         self._rule = rule
 
@@ -181,7 +182,7 @@ class GuardedFilter(Guarded):
 class GuardedScorer(Guarded):
     """A scorer that adds nothing once it failed."""
 
-    def __init__(self, watch: Watch, name: str, rule: Scorer, weight: int) -> None:
+    def __init__(self, watch: PluginWatch, name: str, rule: Scorer, weight: int) -> None:
         super().__init__(watch, "scorer", name)
         self._rule = rule
         self.weight = weight
@@ -201,7 +202,9 @@ class GuardedScorer(Guarded):
 class GuardedVictims(Guarded):
     """A victim rule that falls back to the built-in one."""
 
-    def __init__(self, watch: Watch, name: str, rule: VictimRule, fallback: VictimRule) -> None:
+    def __init__(
+        self, watch: PluginWatch, name: str, rule: VictimRule, fallback: VictimRule
+    ) -> None:
         super().__init__(watch, "victims", name)
         self._rule = rule
         self._fallback = fallback

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.scheduling.order.lengths import run_s_of
-from rota.scheduling.outcomes import NO_ROOM, Claimed, Refused
+from rota.scheduling.outcomes import NO_ROOM, ClaimedRoom, Vetoed
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -65,9 +65,9 @@ class Misses:
         """No room was found for a job that would stay until then: what it waits for."""
         number, nodes = entry.key.shape, self._cluster.nodes
         if self._checks.hinders(entry.shape) and self._promises.may_fit(number, nodes):
-            wait: RoomWait = Refused()
+            wait: RoomWait = Vetoed()
         elif self._promises.may_fit(number, self._promises.timeline.claims):
-            wait = Claimed()
+            wait = ClaimedRoom()
         else:
             self._waits.no_room(number)
             return NO_ROOM

@@ -39,11 +39,11 @@ class NoRoom(NamedTuple):
 NO_ROOM = NoRoom()
 
 
-class Claimed(NamedTuple):
+class ClaimedRoom(NamedTuple):
     """Room that a promise to another job, or a reservation, has a claim on."""
 
 
-class Refused(NamedTuple):
+class Vetoed(NamedTuple):
     """A neighbour, or the word of a plugged-in filter."""
 
 
@@ -51,13 +51,13 @@ class Behind(NamedTuple):
     """Its turn: the policy lets nothing pass the jobs in front of it."""
 
 
-Wait = Capped | Barred | NoRoom | Claimed | Refused | Behind
+Wait = Capped | Barred | NoRoom | ClaimedRoom | Vetoed | Behind
 #: Lanes that wait for one of these may be promised a start.
-RoomWait = NoRoom | Claimed | Refused | Behind
+RoomWait = NoRoom | ClaimedRoom | Vetoed | Behind
 Outcome = Started | Wait
 
 
-_FOR_ROOM = (NoRoom, Claimed, Refused, Behind)
+_FOR_ROOM = (NoRoom, ClaimedRoom, Vetoed, Behind)
 
 
 def is_for_room(outcome: Outcome) -> bool:

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 from rota.core.derived.holdings import amount_of, amount_of_all
 from rota.core.facts.errors import Stumbled
 from rota.core.facts.resources import NOTHING
-from rota.scheduling.api import Plan, Start, View
+from rota.scheduling.api import PassResult, Start, View
 from rota.scheduling.blocked import Blocked
+from rota.scheduling.early import Early
 from rota.scheduling.evict.preempting import POSTPONED_S, Takeovers
 from rota.scheduling.growth import grow, within_quota
 from rota.scheduling.later.promising import Promising
-from rota.scheduling.later.timeline import Leaving, planned_uid
+from rota.scheduling.later.timeline import LeavingAttempt, planned_uid
 from rota.scheduling.limits.quota import Quotas
 from rota.scheduling.misses import Misses
 from rota.scheduling.order.fairshare import FairShare
@@ -27,16 +28,14 @@ from rota.scheduling.order.heads import Heads
 from rota.scheduling.order.keys import ByLength, Key, Keys
 from rota.scheduling.order.lengths import stay_s_of
 from rota.scheduling.order.turns import Turns
-from rota.scheduling.outcomes import NO_ROOM, Barred, Behind, Capped, Claimed, Refused, Started
+from rota.scheduling.outcomes import NO_ROOM, Barred, Behind, Capped, ClaimedRoom, Started, Vetoed
 from rota.scheduling.passing import Passing
 from rota.scheduling.place.gang import Asker, place
 from rota.scheduling.place.node_checks import NodeChecks
 
 if TYPE_CHECKING:
-    from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, LaneKey
     from rota.core.facts.loans import Loan
-    from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Amount
     from rota.scheduling.api import Entry, Promise
     from rota.scheduling.later.promises import Promises
@@ -55,32 +54,31 @@ class Pass:
 
     def __init__(self, scheduler: Memory, now_s: float, rules: Rules) -> None:
         self.scheduler = scheduler
-        self.cluster: Cluster = scheduler.cluster
-        self.rules = rules
-        total = scheduler.total
-        self.shares = FairShare(self.cluster, now_s, total)
-        self.view = View(now_s, self.cluster.policy, self.shares, total)
-        self.quotas = Quotas(self.cluster, now_s, self.space.prices(self.cluster))
-        self.checks = NodeChecks(self.cluster, self.space, rules, self.quotas)
-        lending = self.quotas if scheduler.may_borrow else None
-        self.keys = Keys(self.cluster, rules, self.view, lending)
-        self.promising = Promising(scheduler.promises, self.checks, self.policy)
-        self.misses = Misses(self.cluster, scheduler.waits, scheduler.promises, self.checks)
-        self._heads = Heads(self.cluster, scheduler.standing, self.keys, scheduler.amount)
-        self.plan = Plan(starts=[], evictions=[], promises=[], dropped=[])
+        self.cluster = cluster = scheduler.cluster
+        policy, promises, total = cluster.policy, scheduler.promises, scheduler.total
+        self.shares = FairShare(cluster, now_s, total)
+        self.view = View(now_s, policy, self.shares, total)
+        self.quotas = Quotas(cluster, now_s, scheduler.space.prices(cluster))
+        self.checks = NodeChecks(cluster, scheduler.space, rules, self.quotas)
+        self.keys = Keys(cluster, rules, self.view, self.quotas if scheduler.may_borrow else None)
+        self.promising = Promising(promises, self.checks, policy)
+        self.misses = Misses(cluster, scheduler.waits, promises, self.checks)
+        self._heads = Heads(cluster, scheduler.standing, self.keys, scheduler.amount)
+        self._early = Early(cluster, scheduler.space, self.checks, promises)
+        returns = self._early.review(self.quotas)
+        self.plan = PassResult(starts=[], evictions=[], promises=[], dropped=[], returns=returns)
         self._blocked = Blocked()
-        preempts = self.policy.preempt.enabled
-        self._takeovers = Takeovers(self, scheduler.prospects) if preempts else None
+        self._takeovers = Takeovers(self, scheduler.prospects) if policy.preempt.enabled else None
         asks_all = self._takeovers is not None and self._takeovers.asks_all
-        self._passing = Passing(self.policy, asks_all=asks_all)
+        self._passing = Passing(policy, asks_all=asks_all)
 
     @property
     def now_s(self) -> float:
         return self.view.now_s
 
     @property
-    def policy(self) -> Policy:
-        return self.view.policy
+    def rules(self) -> Rules:
+        return self.keys.rules
 
     @property
     def space(self) -> Space:
@@ -90,15 +88,15 @@ class Pass:
     def promises(self) -> Promises:
         return self.scheduler.promises
 
-    def run(self, limit: int) -> Plan:
+    def run(self, limit: int) -> PassResult:
         turns, starts, compared = self._begin(), self.plan.starts, False
         passing, promising = self._passing, self.promising
         takeovers, key = self._takeovers, Key()
+        overdue = promising.only_overdue and not passing.is_bounded
         while len(starts) < limit and not passing.is_over:
             blocked = passing.is_bounded or promising.wants_more
-            overdue = promising.only_overdue and not passing.is_bounded
-            part = overdue or not blocked or turns.is_resorted
-            if part and takeovers is not None and takeovers.freed:
+            opens = overdue or not blocked or turns.is_resorted
+            if opens and takeovers is not None and takeovers.freed:
                 # While all lanes that wait take their turn, none of them has to be opened.
                 self._open_left(turns, takeovers, key)
             head = turns.first(blocked=blocked, overdue=overdue) if blocked or compared else None
@@ -114,7 +112,7 @@ class Pass:
             except Exception as error:
                 raise Stumbled(job, f"the pass broke on it: {error!r}") from error
         given_up = self._start_promised(turns, limit)
-        if self.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
+        if self.cluster.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
         self._end(turns, limit)
         self._look_again([*given_up, *self.promising.let_go()])
@@ -143,7 +141,7 @@ class Pass:
             turns.open(self._unclaimed(moved))
         if not self._passing.asks_all:
             turns.pass_over(partial(self._is_known, turns.shapes, turns.numbers))
-        if self.policy.backfill.shortest and self.promising.made:
+        if self.cluster.policy.backfill.shortest and self.promising.made:
             turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
 
     def _unclaimed(self, names: list[str]) -> list[int]:
@@ -170,12 +168,16 @@ class Pass:
         if kept and head.entry.job not in self.promises.kept:
             return Behind()
         outcome, takeovers = self._place(head), self._takeovers
-        if takeovers is None or isinstance(outcome, Started):
+        if isinstance(outcome, Started):
             return outcome
-        if takeovers.try_for(head, head.entry):
-            return Started(head.entry.job)
-        if takeovers.is_kept_off:
-            self.scheduler.waits.kept_off.add(head.lane.key.shape)
+        if takeovers is not None:
+            if takeovers.try_for(head, head.entry):
+                return Started(head.entry.job)
+            if takeovers.is_kept_off:
+                self.scheduler.waits.kept_off.add(head.lane.key.shape)
+        if (placed := self._early.place(head.entry)) is not None:
+            self.record(head, head.entry, placed)
+            outcome = Started(head.entry.job)
         return outcome
 
     def admit(self, key: LaneKey, amount: Amount) -> Capped | Barred | None:
@@ -186,7 +188,9 @@ class Pass:
         short = self.quotas.short(key, amount)
         if short is not None:
             return Capped(short.counters, short.again_s)
-        return Barred() if self.kept_back_by(key) is not None else None
+        if self.shares.is_barring and self.kept_back_by(key) is not None:
+            return Barred()
+        return None
 
     def kept_back_by(self, key: LaneKey) -> Lane | None:
         """A lane within the hard limit on shares that one beyond it has to wait for."""
@@ -201,30 +205,30 @@ class Pass:
     def _place(self, head: Head) -> Started | RoomWait:
         """Room for all tasks of the job now, beside everything that is claimed."""
         entry = head.entry
-        if head.full and entry.job not in self.scheduler.promises.kept:
+        if head.full and entry.job not in self.promises.kept:
             # Behind a job of its lane that does not fit only a promise gives room.
             return NO_ROOM
         if not isinstance(placed := self.find_room(entry), list):
             return placed
-        window_s = self.scheduler.promises.window_end_s(entry, placed)
+        window_s = self.promises.window_end_s(entry, placed)
         self.record(head, entry, placed, window_s=window_s)
         return Started(entry.job)
 
     def find_room(self, entry: Entry) -> list[Placed] | RoomWait:
         """Room for a job, taken; or what it waits for."""
-        promises, space = self.scheduler.promises, self.scheduler.space
+        promises, space = self.promises, self.space
         known = self.misses.known(entry, until_s := promises.until_s(entry))
         if known is not None:
             return known
-        if not self.policy.backfill.spare and promises.outlasts(entry.job, entry.run_s):
-            return Claimed()
+        if not self.cluster.policy.backfill.spare and promises.outlasts(entry.job, entry.run_s):
+            return ClaimedRoom()
         asker = Asker(space, self.checks, promises, entry, until_s)
         if (placed := place(asker)) is None:
             if asker.short is None:
                 return self.misses.note(entry, until_s)
             # Another account may have the nodes that are too large for this one.
             self.wake_at(asker.short.again_s)
-            return Refused()
+            return Vetoed()
         return within_quota(self.quotas, space, entry, placed)
 
     def asker(self, entry: Entry) -> Asker:
@@ -235,7 +239,7 @@ class Pass:
         add, planned = self.scheduler.timeline.add, self.scheduler.planned
         for task, allocation in placed:
             uid = planned_uid(job, task)
-            add(Leaving(end_s, uid, allocation.node, allocation))
+            add(LeavingAttempt(end_s, allocation.node, uid, allocation))
             planned(allocation.node, uid)
 
     def unprotected(self) -> list[int]:
@@ -266,7 +270,7 @@ class Pass:
             amount = NOTHING.plus(amount_of(placed[0].allocation), count)
         else:
             amount = amount_of_all([allocation for _, allocation in placed])
-        if self.policy.share.hard_ratio > 0.0 or not (self.keys.is_fixed or self.keys.is_alone):
+        if self.shares.is_barring or not (self.keys.is_fixed or self.keys.is_alone):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self.promising.started(entry, stay_s)
@@ -282,7 +286,7 @@ class Pass:
                 after,
                 window_s,
                 borrows,
-                bool(self.scheduler.promises.kept),
+                bool(self.promises.kept),
             )
         )
 
@@ -293,13 +297,13 @@ class Pass:
             if not turns.go_on(head):
                 self._heads.started.add(lane.number)
                 self.scheduler.waits.leave(lane.number)
-            if self.policy.share.hard_ratio > 0.0:
+            if self.shares.is_barring:
                 for barred in self._blocked.unbar(self.kept_back_by):
                     turns.add(barred)
             return
         promised = False
         if not isinstance(outcome, Capped | Barred | Behind):
-            self._passing.is_closed = self._passing.is_strict
+            self._passing.is_over |= self._passing.is_strict
             before = self.promises.kept.get(head.entry.job)
             overdue = self.keys.waited_too_long(head.entry)
             promised = self.promising.make(head.entry, overdue=overdue)
@@ -325,32 +329,33 @@ class Pass:
         """Whether the answer for a lane, or for its whole shape, is known: they need no turn."""
         wait, is_open = self.misses.known_of(lane), lane.number in self.scheduler.waits.open
         takeovers, shape = self._takeovers, lane.key.shape
-        if wait is None or (takeovers is not None and takeovers.may_help(shape, is_open=is_open)):
+        if wait is None or self._early.may_help(shape):
+            return False
+        if takeovers is not None and takeovers.may_help(shape, is_open=is_open):
             return False
         if wait is NO_ROOM:
-            shapes.discard(lane.key.shape)
+            shapes.discard(shape)
         if self._blocked.pass_over(lane, wait):
             opened.discard(lane.number)
         return True
 
     def _start_promised(self, turns: Turns, limit: int) -> list[str]:
-        """Start promised jobs that the pass did not come to; withdraw promises that are overdue,
-        and name the nodes that they claimed.
+        """Start promised jobs that the pass did not come to; the nodes of those given up as late.
 
-        Other jobs may have come to stand before them and used up what there is to promise. Their
-        claims keep all others out, so they must be asked, or the room would stay empty.
+        Others may have come before them and used up what there is to promise. Their claims keep
+        all others out: if they were not asked, the room would stay empty.
         """
-        given_up: list[str] = []
-        for promise in self.promising.unsettled():
-            head = self._heads.head_of(promise.job)
+        late: list[int] = []
+        for job in [promise.job for promise in self.promising.unsettled()]:
+            head = self._heads.head_of(job)
             if head is None or len(self.plan.starts) >= limit:
                 continue
             may_start = self.admit(head.lane.key, head.amount) is None
-            if may_start and isinstance(self._place(head), Started):
-                continue
-            if self.promises.is_due(promise.job):
-                given_up += self.promising.give_up(promise.job)
-        return given_up
+            starts = may_start and isinstance(self._place(head), Started)
+            if not starts and self.promises.is_due(job):
+                late.append(job)
+        # Their room is for the first in line, not for the promises behind them in this list.
+        return [name for job in late for name in self.promising.give_up(job)]
 
     def wake_at(self, at_s: float) -> None:
         """Time alone may help the lanes that wait for room."""
@@ -384,11 +389,8 @@ class Pass:
             plan.more |= bool(plan.evictions) and self._offer_left(self._takeovers)
 
     def _offer_left(self, takeovers: Takeovers) -> bool:
-        """Victims may leave more room than was taken, and for lanes that had their turn before.
-
-        These are looked at, and promises are made anew, at once or, after many evictions, soon.
-        """
-        if len(self.plan.evictions) >= self.policy.preempt.max_per_pass:
+        """What victims leave over is offered to lanes that had their turn: now, or soon if much."""
+        if len(self.plan.evictions) >= self.cluster.policy.preempt.max_per_pass:
             self.wake_at((self.now_s // POSTPONED_S + 1) * POSTPONED_S)
             return False
         jobs, waits, fits = self.cluster.jobs, self.scheduler.waits, self.promises.may_ever_fit

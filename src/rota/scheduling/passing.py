@@ -25,17 +25,14 @@ class Passing:
         #: Heads that were looked at behind the first promise.
         self.watched = 0
         #: Nothing may pass the job that was looked at last.
-        self.is_closed = False
+        self.is_over = False
         #: Jobs were kept behind another that some may pass.
         self.has_kept = False
 
     def keeps(self, priority: int) -> bool:
         """Whether a job with this priority passes no other; looked at behind the first promise."""
         self.watched += 1
+        self.is_over |= 0 < self._look_ahead <= self.watched
         kept = self._is_high_kept and priority >= HIGH_MIN
         self.has_kept |= kept
         return kept
-
-    @property
-    def is_over(self) -> bool:
-        return self.is_closed or 0 < self._look_ahead <= self.watched

@@ -22,13 +22,16 @@ class Changes(NamedTuple):
     everything: bool
 
 
-class Reading:
+NO_NEWS = Changes({}, [], [], False)
+
+
+class LogReading:
     """A place in each log of a Cluster. Reading changes nothing there."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self._nodes = self._lanes = self._counters = -1
-        self._rules_version = -1
+        #: Of the nodes, the lanes and the counters, and the version of the rules.
+        self._read = (-1, -1, -1, -1)
         #: What no log tells: what the last pass decided itself, and attempts that stay longer.
         self._noted: dict[str, Uids] = {}
 
@@ -40,26 +43,25 @@ class Reading:
 
     def unread(self) -> set[str]:
         """The nodes that changed since the last call of ``news``."""
-        touched = self._cluster.agenda.touched.since(self._nodes)
+        touched = self._cluster.agenda.touched.since(self._read[0])
         return {*self._cluster.nodes} if touched is None else {name for name, _ in touched}
 
     def news(self) -> Changes:
         """Everything since the last call."""
-        cluster = self._cluster
-        lanes = cluster.lanes
-        touched = cluster.agenda.touched.since(self._nodes)
-        arrived = lanes.changed.since(self._lanes)
-        given_back = lanes.given_back.since(self._counters)
+        lanes, agenda, before = self._cluster.lanes, self._cluster.agenda, self._read
+        ends = (agenda.touched.end, lanes.changed.end, lanes.given_back.end, agenda.rules_version)
+        if ends == before and not self._noted:
+            return NO_NEWS
+        touched = agenda.touched.since(before[0])
+        arrived = lanes.changed.since(before[1])
+        given_back = lanes.given_back.since(before[2])
         missed = touched is None or arrived is None or given_back is None
-        everything = missed or cluster.agenda.rules_version != self._rules_version
-        nodes, self._noted = self._noted, {}
+        nodes, self._noted, self._read = self._noted, {}, ends
         if touched is None:
-            nodes = dict.fromkeys((*cluster.nodes, *nodes))
+            nodes = dict.fromkeys((*self._cluster.nodes, *nodes))
         for name, uid in touched or ():
             if not uid:
                 nodes[name] = None
             elif (uids := nodes.setdefault(name, {})) is not None:
                 uids[uid] = None
-        self._nodes, self._lanes = cluster.agenda.touched.end, lanes.changed.end
-        self._counters, self._rules_version = lanes.given_back.end, cluster.agenda.rules_version
-        return Changes(nodes, arrived or [], given_back or [], everything)
+        return Changes(nodes, arrived or [], given_back or [], missed or ends[3] != before[3])

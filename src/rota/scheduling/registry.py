@@ -2,8 +2,8 @@
 
 A plug-in is somebody else's code in the middle of a pass, so it is called under watch. One that
 raises, answers nonsense or takes longer than its budget is switched off for the rest of the pass:
-the built-in rule takes over and the pass reports a ``Dropped``. Nothing here loads code; hosts
-bring the plug-ins, and a clock if they want the budget kept.
+the built-in rule takes over and the pass reports a ``DroppedPlugin``. Nothing here loads code;
+hosts bring the plug-ins, and a clock if they want the budget kept.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import DEFAULT
-from rota.scheduling.api import Dropped, NamesVictim
+from rota.scheduling.api import DroppedPlugin, NamesVictim
 from rota.scheduling.guarded import (
     GuardedChoice,
     GuardedFilter,
     GuardedOrdering,
     GuardedScorer,
     GuardedVictims,
-    Watch,
+    PluginWatch,
 )
 from rota.scheduling.order.keys import traits_of
 from rota.scheduling.order.orderings import ORDERINGS
@@ -101,7 +101,7 @@ def resolve(
     dropped, so that a plug-in that was removed does not stop the scheduling.
     """
     refuse_unknown("place.strategy", policy.place.strategy, STRATEGIES)
-    watch = Watch(policy.plugin_budget_ms / 1000, clock)
+    watch = PluginWatch(policy.plugin_budget_ms / 1000, clock)
     desk = _Desk(plugged, watch, strict)
     order, usual = policy.order, DEFAULT.order
     primary = desk.ordering("order.primary", order.primary, usual.primary)
@@ -120,7 +120,7 @@ def resolve(
 class _Desk:
     """Looks names up. Built-in rules come first and unwatched: no plug-in can take their names."""
 
-    def __init__(self, plugged: Catalog, watch: Watch, strict: bool) -> None:
+    def __init__(self, plugged: Catalog, watch: PluginWatch, strict: bool) -> None:
         self._plugged = plugged
         self._watch = watch
         self._strict = strict
@@ -171,7 +171,7 @@ class _Desk:
     def _refuse(self, field: str, name: str, known: Mapping[str, object]) -> None:
         if self._strict:
             refuse_unknown(field, name, known)
-        self._watch.dropped.append(Dropped(POINTS[field], name, "is not installed"))
+        self._watch.dropped.append(DroppedPlugin(POINTS[field], name, "is not installed"))
 
 
 def refuse_unknown(field: str, name: str, known: Collection[str]) -> None:

@@ -8,8 +8,8 @@ from rota.scheduling.api import UNIT
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
-    from rota.scheduling.api import Dropped, Filter, NodeView, Ordering, VictimRule
-    from rota.scheduling.guarded import GuardedScorer, Watch
+    from rota.scheduling.api import DroppedPlugin, Filter, NodeView, Ordering, VictimRule
+    from rota.scheduling.guarded import GuardedScorer, PluginWatch
 
 
 class Traits(NamedTuple):
@@ -36,11 +36,11 @@ class Rules(NamedTuple):
     #: Plugged in; their points are added to those of the strategy.
     scorers: tuple[GuardedScorer, ...]
     victims: VictimRule
-    watch: Watch
+    watch: PluginWatch
     traits: Traits
 
     @property
-    def dropped(self) -> list[Dropped]:
+    def dropped(self) -> list[DroppedPlugin]:
         return self.watch.dropped
 
     def plugged_problem(self, shape: Shape, node: NodeView) -> tuple[str, str]:

@@ -11,7 +11,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
-from rota.scheduling.api import Plan
+from rota.scheduling import early
+from rota.scheduling.api import PassResult
 from rota.scheduling.evict.prospects import Prospects, asks_all
 from rota.scheduling.guarded import Guard, no_guard
 from rota.scheduling.later.departures import Leavers
@@ -25,7 +26,7 @@ from rota.scheduling.order.standing import Standing
 from rota.scheduling.passes import Pass
 from rota.scheduling.place.coming import Coming
 from rota.scheduling.place.node_index import Space
-from rota.scheduling.reading import Reading
+from rota.scheduling.reading import NO_NEWS, LogReading
 from rota.scheduling.rulebook import Rulebook
 from rota.scheduling.waits import Waits
 
@@ -72,7 +73,7 @@ class Scheduler:
         cluster = self.cluster
         self._policy = policy = cluster.policy
         self._rulebook.read(policy)
-        self._reading = Reading(cluster)
+        self._reading = LogReading(cluster)
         self.may_borrow = cluster.accounts.may_borrow()
         self.coming = self.coming.anew()
         self.prospects = Prospects()
@@ -105,11 +106,12 @@ class Scheduler:
             fresh.promises.loosened = fresh.timeline.loosened
         return fresh
 
-    def run(self, now_s: float, limit: int = 1000) -> Plan:
+    def run(self, now_s: float, limit: int = 1000) -> PassResult:
         """Decide what starts. At most ``limit`` starts, so that one tick stays short."""
         if self.cluster.policy is not self._policy:
             self._begin()
         changes = self.catch_up(now_s)
+        returns = early.surplus(self.cluster, changes.nodes)
         self.waits.on_time(now_s)
         if self._policy.preempt.enabled:
             self.prospects.on_time(now_s)
@@ -122,8 +124,9 @@ class Scheduler:
             or self._may_grow(changes)
             or (self._policy.preempt.enabled and self.standing.next_step_s <= now_s)
             or self.prospects.pending
+            or (changes.everything and self.space.engines.early)
         ):
-            return Plan(promises=self.promises.all(), wake_s=self.wake_s())
+            return PassResult(promises=self.promises.all(), returns=returns, wake_s=self.wake_s())
         self.looks += 1
         rules = self.rules()
         self.coming.tell(self.space, self.cluster)
@@ -132,6 +135,7 @@ class Scheduler:
             self.space.score_with(rules.plugged_score)
         with self._rulebook.guard(rules.watch):
             plan = Pass(self, now_s, rules).run(limit)
+        plan.returns = [*{one.job: one for one in (*plan.returns, *returns)}.values()]
         plan.wake_s = self.wake_s(starts=bool(plan.starts))
         return plan
 
@@ -142,6 +146,8 @@ class Scheduler:
         for name, uid in self._departures.late(now_s):
             self._reading.note(name, uid)
         changes = self._reading.news()
+        if changes is NO_NEWS:
+            return changes
         for name, uids in changes.nodes.items():
             self.space.refresh(self.cluster, name)
             self._departures.follow(name, uids)
@@ -171,9 +177,14 @@ class Scheduler:
         What a pass knows of victims it counts anew by itself.
         """
         promises, many = self.promises, len(names) > MANY
+        places = [
+            n
+            for n in self.space.engines.early.intersection(names)
+            if early.left_on(self.cluster, n)
+        ]
 
         def may_fit(shape: int) -> bool:
-            return many or promises.may_fit(shape, names)
+            return many or promises.may_fit(shape, names) or promises.may_ever_fit(shape, places)
 
         def may_take(shape: int) -> bool:
             return not self.prospects.is_vain(shape) and (

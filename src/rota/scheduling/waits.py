@@ -10,7 +10,7 @@ from __future__ import annotations
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from rota.scheduling.outcomes import NO_ROOM, Barred, Capped, Claimed, Refused
+from rota.scheduling.outcomes import NO_ROOM, Barred, Capped, ClaimedRoom, Vetoed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable
@@ -42,6 +42,9 @@ class _Files(Generic[K]):
 
     def known(self) -> list[K]:
         return [*self._under]
+
+    def __bool__(self) -> bool:
+        return bool(self._under)
 
 
 class Waits:
@@ -102,9 +105,9 @@ class Waits:
             self._barred[number] = None
         else:
             self._by_shape.put(shape, number)
-            if isinstance(wait, Claimed | Refused):
+            if isinstance(wait, ClaimedRoom | Vetoed):
                 self._claimed.put(shape, number)
-            if isinstance(wait, Refused):
+            if isinstance(wait, Vetoed):
                 self._refused[number] = None
 
     def no_room(self, shape: int) -> None:
@@ -124,7 +127,7 @@ class Waits:
     @property
     def has_claimed(self) -> bool:
         """Whether a claim keeps a lane out, of free room or of that of others."""
-        return bool(self._claimed.known() or self.kept_off)
+        return bool(self._claimed or self.kept_off)
 
     @property
     def shapes(self) -> list[int]:

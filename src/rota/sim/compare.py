@@ -26,7 +26,7 @@ PLACED = {"failed": "no room", "unallocated_gpus": "free GPUs", "jobs_per_second
 CLASS_TITLES = {"by_size": "size", "by_length": "length", "by_group": "group"}
 
 
-class Column(NamedTuple):
+class CompareColumn(NamedTuple):
     """Texts under a heading, and which of them are the best."""
 
     title: str
@@ -81,20 +81,22 @@ def placing_table(
     first = next(iter(summaries.values()))
     asked = [step for step in first["allocated"] if int(step) % 10 == 0 and int(step) >= 50]
     columns = [
-        Column(f"{step} %", [f"{summary['allocated'][step]:.2f}" for summary in summaries.values()])
+        CompareColumn(
+            f"{step} %", [f"{summary['allocated'][step]:.2f}" for summary in summaries.values()]
+        )
         for step in asked
     ]
     for key, title in PLACED.items():
         texts = [f"{summary[key]:,.6g}" for summary in summaries.values()]
-        columns.append(Column(title, texts, rank=1))
+        columns.append(CompareColumn(title, texts, rank=1))
     return _table("given out when asked for", list(summaries), columns, width, colour)
 
 
 def foresight_table(foresights: Sequence[Foresight], width: int | None = None) -> list[str]:
     """How good the words at submit were: one line per policy."""
 
-    def column(title: str, text: Callable[[Foresight], str]) -> Column:
-        return Column(title, [text(each) for each in foresights])
+    def column(title: str, text: Callable[[Foresight], str]) -> CompareColumn:
+        return CompareColumn(title, [text(each) for each in foresights])
 
     columns = [
         column("asked", lambda each: f"{len(each.told):,}"),
@@ -104,7 +106,10 @@ def foresight_table(foresights: Sequence[Foresight], width: int | None = None) -
     ]
     held = [*zip(*(each.coverage for each in foresights), strict=True)]
     for share, texts in zip(SHARES, held, strict=True):
-        columns.append(Column(f"in {100 * share:.0f} %", [f"{100 * each:.1f}" for each in texts]))
+        columns.append(
+            CompareColumn(f"in {100 * share:.0f} %", [f"{100 * each:.1f}" for each in texts])
+        )
+    columns.append(column("50 % shared", lambda each: f"{100 * each.shared[0]:.1f}"))
     columns.append(column("9 in 10", lambda each: f"{100 * each.in_time:.1f}"))
     columns.append(column("exact", lambda each: f"{100 * each.exact:.1f}"))
     return _table("told at submit", [each.policy for each in foresights], columns, width, False)
@@ -123,8 +128,8 @@ def interval_table(runs: Sequence[Run], seed: int = 0, width: int | None = None)
     if not known:
         return []
     columns = [
-        Column("wait s (95 %)", [_wait_text(both) for _, both in known], 1),
-        Column("slowdown (95 %)", [_slowdown_text(both) for _, both in known], 2),
+        CompareColumn("wait s (95 %)", [_wait_text(both) for _, both in known], 1),
+        CompareColumn("slowdown (95 %)", [_slowdown_text(both) for _, both in known], 2),
     ]
     return _table("policy", [name for name, _ in known], columns, width, False)
 
@@ -141,9 +146,9 @@ def interval_text(interval: Interval, show: Callable[[float], str]) -> str:
     return f"{show(interval.value)} ({show(interval.low)} to {show(interval.high)})"
 
 
-def _column(figure: Figure, summaries: Mapping[str, Summary]) -> Column:
+def _column(figure: Figure, summaries: Mapping[str, Summary]) -> CompareColumn:
     winners = best(figure, summaries)
-    return Column(
+    return CompareColumn(
         title=figure.title,
         texts=[figure.text(summary) for summary in summaries.values()],
         rank=figure.rank,
@@ -154,7 +159,7 @@ def _column(figure: Figure, summaries: Mapping[str, Summary]) -> Column:
 def _table(
     heading: str,
     names: Sequence[str],
-    columns: Sequence[Column],
+    columns: Sequence[CompareColumn],
     width: int | None,
     colour: bool,
 ) -> list[str]:
@@ -190,16 +195,16 @@ def _table(
     return [line.rstrip() for line in out.getvalue().splitlines()]
 
 
-def _cell(column: Column, place: int) -> tuple[str, bool]:
+def _cell(column: CompareColumn, place: int) -> tuple[str, bool]:
     return column.texts[place], place in column.best
 
 
-def _width(column: Column) -> int:
+def _width(column: CompareColumn) -> int:
     """What a column takes, with the gap before it."""
     return GAP + max(len(text) for text in (_clean(column.title), *column.texts))
 
 
-def _fitting(columns: Sequence[Column], width: int) -> list[Column]:
+def _fitting(columns: Sequence[CompareColumn], width: int) -> list[CompareColumn]:
     """The columns without the least important ones, as many as the width asks for."""
     kept = list(columns)
     while len(kept) > 1 and sum(map(_width, kept)) > width:

@@ -11,7 +11,7 @@ from rota.sim.measures import finished, held_in_pieces, mean, measure, quantile
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from rota.sim.measures import Measures
+    from rota.sim.measures import RunMeasures
     from rota.sim.run import Run
 
 #: Figures by name, ready for JSON.
@@ -91,16 +91,16 @@ def length_class(run_s: float) -> str:
     return LENGTH_NAMES[bisect_left(LENGTH_ENDS_S, run_s)]
 
 
-def by_size(run: Run, measures: Measures) -> Mapping[str, Summary]:
+def by_size(run: Run, measures: RunMeasures) -> Mapping[str, Summary]:
     return _classes((size_class(job.procs) for job in run.jobs), measures, SIZE_NAMES)
 
 
-def by_length(run: Run, measures: Measures) -> Mapping[str, Summary]:
+def by_length(run: Run, measures: RunMeasures) -> Mapping[str, Summary]:
     """By the recorded length, so that a job is in the same class under every policy."""
     return _classes((length_class(job.run_s) for job in run.jobs), measures, LENGTH_NAMES)
 
 
-def by_group(run: Run, measures: Measures) -> Mapping[str, Summary]:
+def by_group(run: Run, measures: RunMeasures) -> Mapping[str, Summary]:
     """Nothing where the trace names no groups."""
     names = sorted({job.group for job in run.jobs})
     if names in ([], [""]):
@@ -109,7 +109,7 @@ def by_group(run: Run, measures: Measures) -> Mapping[str, Summary]:
 
 
 def _classes(
-    names: Iterable[str], measures: Measures, order: Iterable[str]
+    names: Iterable[str], measures: RunMeasures, order: Iterable[str]
 ) -> Mapping[str, Summary]:
     """The figures of each class that has jobs, in the order given."""
     waits: dict[str, array[float]] = {name: array("d") for name in order}
@@ -131,7 +131,7 @@ def _class(waits: array[float], slowdowns: array[float]) -> Summary:
     }
 
 
-def _fairness(run: Run, measures: Measures) -> Summary | None:
+def _fairness(run: Run, measures: RunMeasures) -> Summary | None:
     """How evenly users fared: nothing where the trace does not name them.
 
     Jain's index over the users' mean bounded slowdowns is 1 when all fared alike and 1/n when one

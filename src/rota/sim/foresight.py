@@ -1,15 +1,17 @@
 """What jobs would have been told at their submit about when they start, and what came of it.
 
 A run knows when each job came, started and ended. It is gone through once more in order of time:
-at a submit only what was known then counts. The plan takes run times as they were learned from
-jobs that had ended, and bands as they were learned from jobs that had started. Beside it stands
-the usual answer of schedulers: the same plan with time limits instead of run times.
+at a submit only what was known then counts. The plan plays the line on by the policy's own rule,
+with run times as they were learned from jobs that had ended, and bands as they were learned from
+jobs that had started. Beside it stands the usual answer of schedulers: each job in order at the
+earliest room, and time limits instead of run times.
 
 Only jobs that had to wait are asked about: for the others the answer is "now", and it is right.
 """
 
 from __future__ import annotations
 
+from itertools import zip_longest
 from statistics import median
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,8 @@ import msgspec
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.answers.bands import SHARES, Bands, Word
 from rota.scheduling.answers.line_plan import plan_line
+from rota.scheduling.answers.line_play import LinePiece, Rule, play_line, rule_of
+from rota.scheduling.answers.words import Said, ToldWords
 from rota.scheduling.api import View
 from rota.scheduling.later.predict import Predictor
 from rota.scheduling.later.predict_runs import kinds_of
@@ -32,10 +36,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.facts.policy import Policy
-    from rota.scheduling.answers.line_plan import Piece
     from rota.scheduling.later.predict_runs import Kind
     from rota.sim.run import Run
-    from rota.sim.settings import Settings
+    from rota.sim.settings import SimSettings
 
 #: What is told apart at one moment: ends come before starts, and starts before submits.
 END, START, SUBMIT = 0, 1, 2
@@ -69,9 +72,15 @@ class Foresight(msgspec.Struct, frozen=True):
         return [self._share(_holds(band, self.told)) for band in bands]
 
     @property
+    def shared(self) -> list[float]:
+        """The same with starts on the very edge of a band counted in part (``Word.edges``)."""
+        held = zip(*(each.word.held(each.waited_s) for each in self.told), strict=True)
+        return [sum(each) / len(self.told) for each in held] or [0.0] * len(SHARES)
+
+    @property
     def in_time(self) -> float:
         """The share that started by when nine in ten were to."""
-        return self._share(each.waited_s <= each.word.most_s for each in self.told)
+        return self._share(each.word.has_started(each.waited_s) for each in self.told)
 
     @property
     def exact(self) -> float:
@@ -102,6 +111,7 @@ class Foresight(msgspec.Struct, frozen=True):
             "median_error": self.error_s,
             "median_error_by_limits": self.limits_error_s,
             "coverage": dict(zip(map(_percent, SHARES), self.coverage, strict=True)),
+            "coverage_edges_shared": dict(zip(map(_percent, SHARES), self.shared, strict=True)),
             "nine_in_ten": self.in_time,
             "exact": self.exact,
         }
@@ -110,7 +120,7 @@ class Foresight(msgspec.Struct, frozen=True):
         return sum(hits) / len(self.told) if self.told else 0.0
 
 
-def foresee(run: Run, policy: Policy | None, settings: Settings, every: int = 1) -> Foresight:
+def foresee(run: Run, policy: Policy | None, settings: SimSettings, every: int = 1) -> Foresight:
     """Go through a run again; of the jobs that had to wait each ``every``-th is asked about.
 
     ``policy`` gives the order of the line; without one it is that of submission.
@@ -144,19 +154,25 @@ def foresee(run: Run, policy: Policy | None, settings: Settings, every: int = 1)
 class _Going:
     """A run while it is gone through: who waits, who runs, and what was learned."""
 
-    def __init__(self, run: Run, policy: Policy | None, settings: Settings) -> None:
+    def __init__(self, run: Run, policy: Policy | None, settings: SimSettings) -> None:
         self._run = run
         self._taken_s = [taken_s(job, settings) for job in run.jobs]
+        #: What the policy took them to run, where it was another time.
+        self._estimate_s = [
+            estimate or taken
+            for estimate, taken in zip_longest(run.estimate_s, self._taken_s, fillvalue=0.0)
+        ]
         self._kinds: list[tuple[Kind, ...]] = [
             kinds_of(job.user, job.name, job.procs, taken)
             for job, taken in zip(run.jobs, self._taken_s, strict=True)
         ]
         self._order = _order_of(run, policy, settings)
+        self._rule = Rule.HARMLESS if policy is None else rule_of(policy)
         self._waiting: dict[int, None] = {}
         self._running: dict[int, float] = {}
         self._predictor = Predictor()
         self._bands = Bands()
-        self._words: dict[int, tuple[float, Word]] = {}
+        self._words = ToldWords()
         self._free = run.capacity
 
     def submits(self, place: int) -> None:
@@ -164,9 +180,7 @@ class _Going:
 
     def starts(self, place: int, now_s: float) -> None:
         self._waiting.pop(place, None)
-        if said := self._words.pop(place, None):
-            said_s, word = said
-            self._bands.learn(word, now_s - said_s)
+        self._words.start(place, now_s, self._bands)
         if self._run.end_s[place] > now_s:
             self._running[place] = now_s
             self._free -= self._run.jobs[place].procs
@@ -180,33 +194,50 @@ class _Going:
 
     def ask(self, place: int, now_s: float) -> Told:
         line = self._order([*self._waiting], now_s)
-        del line[line.index(place) + 1 :]
-        learned, kinds, taken = self._predictor.middle_s, self._kinds, self._taken_s
-        planned_s = self._plan(
-            line, now_s, lambda at, ran_s: max(learned(kinds[at], taken[at], ran_s), 1.0)
-        )
-        limits_s = self._plan(line, now_s, lambda at, _: taken[at])
-        word = self._bands.say(planned_s)
-        self._words[place] = (now_s, word)
+        at = line.index(place)
+        self._words.pass_time(now_s, self._bands)
+        word = self._bands.say(self._played(line, at, now_s))
+        self._words.keep(place, Said(now_s, word))
         job = self._run.jobs[place].id
+        limits_s = self._by_limits(line[: at + 1], now_s)
         return Told(job, now_s, word, limits_s, self._run.start_s[place] - now_s)
 
-    def _plan(
-        self, line: Sequence[int], now_s: float, lasts_s: Callable[[int, float], float]
-    ) -> float:
-        """How long the last of the line waits if jobs last so long."""
-        jobs = self._run.jobs
-        running: list[Piece] = []
-        for at, since_s in self._running.items():
-            ran_s = now_s - since_s
-            running.append((jobs[at].procs, max(lasts_s(at, ran_s) - ran_s, EXACT_S)))
-        pieces = [(jobs[at].procs, lasts_s(at, 0.0)) for at in line]
+    def _played(self, line: Sequence[int], last: int, now_s: float) -> float:
+        """How long one of the line waits if the rule is played on with learned run times."""
+        jobs, taken, estimates = self._run.jobs, self._taken_s, self._estimate_s
+        running = [
+            LinePiece(
+                jobs[at].procs,
+                max(self._lasts_s(at, now_s - since_s) - (now_s - since_s), EXACT_S),
+                0.0,
+                max(taken[at] - (now_s - since_s), EXACT_S),
+            )
+            for at, since_s in self._running.items()
+        ]
+        pieces = [
+            LinePiece(jobs[at].procs, self._lasts_s(at, 0.0), estimates[at], taken[at])
+            for at in line
+        ]
+        return play_line(self._rule, max(self._free, 0), running, pieces, last=last)[last]
+
+    def _lasts_s(self, at: int, ran_s: float) -> float:
+        """How long such jobs took that ran for so long."""
+        return max(self._predictor.middle_s(self._kinds[at], self._taken_s[at], ran_s), EXACT_S)
+
+    def _by_limits(self, line: Sequence[int], now_s: float) -> float:
+        """How long the last of the line waits if each job stays for as long as it may."""
+        jobs, taken = self._run.jobs, self._taken_s
+        running = [
+            (jobs[at].procs, max(taken[at] - (now_s - since_s), EXACT_S))
+            for at, since_s in self._running.items()
+        ]
+        pieces = [(jobs[at].procs, float(taken[at])) for at in line]
         *_, wait_s = plan_line(max(self._free, 0), running, pieces)
         return wait_s
 
 
 def _order_of(
-    run: Run, policy: Policy | None, settings: Settings
+    run: Run, policy: Policy | None, settings: SimSettings
 ) -> Callable[[list[int], float], list[int]]:
     """The order of the line at a moment, by the policy's own rule as far as jobs differ in it."""
     if policy is None or policy.order.primary == "fifo":

@@ -3,7 +3,7 @@
 A job is played with what it asked for, when it was submitted, and for as long as it really ran.
 Parents are waited for as their children did; begin times and holds last until they were over; a
 job that was cancelled while it waited leaves at that moment. What cannot be played as it was is
-left out, counted and told (``History.notes``).
+left out, counted and told (``SiteHistory.notes``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
-    from rota.controller.past import Site
+    from rota.controller.past import SiteNow
     from rota.core.facts.array import Array
     from rota.core.facts.job import Job, JobSpec
     from rota.core.facts.node import NodeSpec
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 ELEMENTS_MAX = 1000
 
 
-class History(Trace, kw_only=True):
+class SiteHistory(Trace, kw_only=True):
     """A trace with everything that a file of lines cannot say. Ids are those of the jobs."""
 
     #: What goes with the jobs, and facts of the site, for ``cluster.run.play``.
@@ -65,7 +65,7 @@ class History(Trace, kw_only=True):
         }
 
 
-def read_history(place: str | Path) -> History:
+def read_history(place: str | Path) -> SiteHistory:
     """All jobs of a state folder, a database file or a URL, while a controller may be writing."""
     store = open_readonly(str(place))
     try:
@@ -81,7 +81,7 @@ def read_history(place: str | Path) -> History:
     return history
 
 
-def history_of(past: Past) -> History:
+def history_of(past: Past) -> SiteHistory:
     """The workload that a past amounts to."""
     return _Writer(past).write()
 
@@ -100,7 +100,7 @@ class _Writer:
         self._again = 0
         self._capped: dict[int, Group] = {}
 
-    def write(self) -> History:
+    def write(self) -> SiteHistory:
         trace: list[TraceJob] = []
         particulars: dict[int, Particulars] = {}
         waited_s: dict[int, float] = {}
@@ -113,7 +113,7 @@ class _Writer:
             trace.append(self._line(job, known))
             if has_started(job):
                 waited_s[job.id] = max(_first_start_s(job) - job.submitted_s, 0.0)
-        return History(
+        return SiteHistory(
             name="history",
             jobs=trace,
             nodes=self._nodes,
@@ -263,7 +263,7 @@ def _nodes(past: Past) -> tuple[NodeSpec, ...]:
     )
 
 
-def _facts(site: Site) -> Iterator[ev.AnyEvent]:
+def _facts(site: SiteNow) -> Iterator[ev.AnyEvent]:
     """What holds beside the nodes themselves, as events."""
     yield from (ev.QueueSet(queue=queue) for queue in site.queues)
     yield from (ev.GroupSet(group=group) for group in site.groups)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rota.sim.settings import Estimates, Overrun
+from rota.sim.settings import SimEstimates, SimOverrun
 
 if TYPE_CHECKING:
-    from rota.sim.settings import Settings
+    from rota.sim.settings import SimSettings
     from rota.sim.trace import TraceJob
 
 
@@ -22,22 +22,22 @@ def told_s(job: TraceJob) -> float:
     return job.estimate_s or job.run_s
 
 
-def is_stopped(job: TraceJob, settings: Settings) -> bool:
+def is_stopped(job: TraceJob, settings: SimSettings) -> bool:
     """Whether its limit ends it."""
-    return settings.overrun is Overrun.KILL and 0 < ceil(job.estimate_s) < job.run_s
+    return settings.overrun is SimOverrun.KILL and 0 < ceil(job.estimate_s) < job.run_s
 
 
-def lasts_s(job: TraceJob, settings: Settings) -> float:
+def lasts_s(job: TraceJob, settings: SimSettings) -> float:
     """How long it runs."""
     return ceil(job.estimate_s) if is_stopped(job, settings) else job.run_s
 
 
-def taken_s(job: TraceJob, settings: Settings) -> int:
+def taken_s(job: TraceJob, settings: SimSettings) -> int:
     """How long it is taken to run by people who know, or by what its user said."""
-    exact = settings.estimates is Estimates.EXACT
+    exact = settings.estimates is SimEstimates.EXACT
     return max(ceil(lasts_s(job, settings) if exact else told_s(job)), 1)
 
 
-def limit_s(job: TraceJob, settings: Settings) -> int:
+def limit_s(job: TraceJob, settings: SimSettings) -> int:
     """Its time limit; 0: none."""
-    return taken_s(job, settings) if settings.overrun is Overrun.KILL else 0
+    return taken_s(job, settings) if settings.overrun is SimOverrun.KILL else 0

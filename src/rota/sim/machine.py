@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PLENTY_MIB = 1 << 40
 
 
-class Machine(msgspec.Struct, frozen=True, kw_only=True):
+class SimMachine(msgspec.Struct, frozen=True, kw_only=True):
     #: Processors, or GPUs where the trace counts these.
     capacity: int
     #: Nodes with several resources; empty: all that counts is how many processors are free.
@@ -35,25 +35,25 @@ def machine_for(
     nodes: int = 0,
     per_node: int = 0,
     cluster: tuple[NodeSpec, ...] = (),
-) -> Machine:
+) -> SimMachine:
     """The machine that was asked for, else the one that the trace ran on."""
     cluster = cluster or (() if procs or nodes else trace.nodes)
     if cluster:
-        return Machine(capacity=_count(cluster, trace.unit), nodes=cluster)
+        return SimMachine(capacity=_count(cluster, trace.unit), nodes=cluster)
     gpus = trace.unit == "GPUs"
     if nodes:
         each = per_node or (8 if gpus else 1)
         if each == 1 and not gpus:
-            return Machine(capacity=nodes, pinned=True)
+            return SimMachine(capacity=nodes, pinned=True)
         made = _made_up(nodes, each, gpus=gpus)
-        return Machine(capacity=nodes * each, nodes=made, per_node=each)
+        return SimMachine(capacity=nodes * each, nodes=made, per_node=each)
     if not (procs or trace.procs):
         raise Rejected(
             f"{trace.name} does not say how large its machine is; "
             "give --procs N, --nodes N or --cluster FILE",
             field="procs",
         )
-    return Machine(capacity=procs or trace.procs)
+    return SimMachine(capacity=procs or trace.procs)
 
 
 def _count(nodes: tuple[NodeSpec, ...], unit: str) -> int:
@@ -78,7 +78,7 @@ def _made_up(count: int, each: int, *, gpus: bool) -> tuple[NodeSpec, ...]:
     )
 
 
-def plain_nodes(machine: Machine, *, gpus: bool) -> tuple[NodeSpec, ...]:
+def plain_nodes(machine: SimMachine, *, gpus: bool) -> tuple[NodeSpec, ...]:
     """A machine without nodes as the pass takes it: one node, or one for each number."""
     if machine.pinned:
         return _made_up(machine.capacity, 1, gpus=False)

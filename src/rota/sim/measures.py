@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 BOUND_S = 10.0
 
 
-class Measures(NamedTuple):
+class RunMeasures(NamedTuple):
     """Columns in step with ``run.jobs``. Arrays, because a million lists of boxes is a lot."""
 
     waits_s: array[float]
     slowdowns: array[float]
 
 
-def measure(run: Run) -> Measures:
+def measure(run: Run) -> RunMeasures:
     """The wait and the bounded slowdown of each job.
 
     A job that had to give way waited whenever it was not on the machine, and its slowdown is its
@@ -46,7 +46,7 @@ def measure(run: Run) -> Measures:
         stay_s = run.end_s[place] - job.submit_s
         waits[place] = stay_s - held_s
         slowdowns[place] = max(1.0, stay_s / max(BOUND_S, min(job.run_s, held_s)))
-    return Measures(waits, slowdowns)
+    return RunMeasures(waits, slowdowns)
 
 
 def held_in_pieces(run: Run) -> dict[int, float]:

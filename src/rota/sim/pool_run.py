@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.scheduling.later.predict import Prediction
     from rota.sim.pool.api import Pool
-    from rota.sim.settings import Settings
+    from rota.sim.settings import SimSettings
     from rota.sim.trace import TraceJob
 
 INFINITE = float("inf")
@@ -38,7 +38,7 @@ def play_pool(
     capacity: int,
     name: str,
     policy: Policy,
-    settings: Settings,
+    settings: SimSettings,
     progress: Callable[[int], object] | None = None,
 ) -> Run:
     """Play a log on so many equal processors. ``progress`` hears how many jobs have ended."""
@@ -64,7 +64,7 @@ def play_pool(
     return run
 
 
-def pool_for(capacity: int, policy: Policy, settings: Settings) -> Pool:
+def pool_for(capacity: int, policy: Policy, settings: SimSettings) -> Pool:
     """The pool that fits the policy."""
     due_is_gone = settings.events is Events.SINGLE
     conservative = policy.backfill.kind is Backfill.CONSERVATIVE
@@ -81,7 +81,7 @@ class _Playing:
         jobs: Sequence[TraceJob],
         capacity: int,
         policy: Policy,
-        settings: Settings,
+        settings: SimSettings,
         progress: Callable[[int], object] | None,
     ) -> None:
         self._jobs = jobs

@@ -53,7 +53,7 @@ class Difference(msgspec.Struct, frozen=True):
         return int(getattr(event, "job", 0) or getattr(event, "array", 0))
 
 
-class Verdict(msgspec.Struct):
+class ReplayVerdict(msgspec.Struct):
     """What a replay found."""
 
     events: int = 0
@@ -69,7 +69,9 @@ class Verdict(msgspec.Struct):
     difference: Difference | None = None
 
 
-def verify(log: Iterable[Recorded], load: Callable[[Policy], Catalog] | None = None) -> Verdict:
+def verify(
+    log: Iterable[Recorded], load: Callable[[Policy], Catalog] | None = None
+) -> ReplayVerdict:
     """Make every pass of a log again, up to the first difference.
 
     ``load`` finds the plug-ins that a policy names. A log with holes (old events are dropped
@@ -114,7 +116,7 @@ class _Replay:
     """The state as folded so far, and the passes over it."""
 
     def __init__(self, load: Callable[[Policy], Catalog] | None) -> None:
-        self.verdict = Verdict()
+        self.verdict = ReplayVerdict()
         self._load = load
         self._cluster = Cluster()
         self._passes = Passes(self._cluster, load)

@@ -20,7 +20,7 @@ class Events(StrEnum):
     SINGLE = "single"
 
 
-class Estimates(StrEnum):
+class SimEstimates(StrEnum):
     """How long a job is taken to run."""
 
     #: As its user said; where that is nothing, as long as it really runs.
@@ -29,18 +29,18 @@ class Estimates(StrEnum):
     PREDICTED = "predicted"
 
 
-class Overrun(StrEnum):
+class SimOverrun(StrEnum):
     """What becomes of a job that runs longer than its user said."""
 
     KILL = "kill"
     EXTEND = "extend"
 
 
-class Settings(msgspec.Struct, frozen=True, kw_only=True):
+class SimSettings(msgspec.Struct, frozen=True, kw_only=True):
     events: Events = Events.BATCH
     #: None: as the policy says.
-    estimates: Estimates | None = None
-    overrun: Overrun = Overrun.KILL
+    estimates: SimEstimates | None = None
+    overrun: SimOverrun = SimOverrun.KILL
     #: With EASY: a job that stays longer than until the first starts may use what that leaves over.
     spare: bool = True
     #: Processors have numbers, and a promise binds the very ones that it names, lowest first.

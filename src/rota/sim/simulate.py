@@ -9,7 +9,7 @@ import msgspec
 from rota.core.facts.errors import Rejected
 from rota.core.facts.policy import Estimates as Sources
 from rota.sim.cluster.run import play
-from rota.sim.history import History
+from rota.sim.history import SiteHistory
 from rota.sim.lengths import lasts_s, taken_s
 from rota.sim.machine import as_tasks, plain_nodes
 from rota.sim.placing import place_list
@@ -17,19 +17,19 @@ from rota.sim.policies import PLACINGS, RANKED, rules_of
 from rota.sim.pool.api import refusal
 from rota.sim.pool_run import play_pool
 from rota.sim.ranked_run import play_ranked
-from rota.sim.settings import BEGIN_S, Estimates
+from rota.sim.settings import BEGIN_S, SimEstimates
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.core.facts.policy import Policy
-    from rota.sim.machine import Machine
+    from rota.sim.machine import SimMachine
     from rota.sim.run import Run
-    from rota.sim.settings import Settings
+    from rota.sim.settings import SimSettings
     from rota.sim.trace import Trace, TraceJob
 
 
-class Orders(msgspec.Struct, frozen=True, kw_only=True):
+class PlacingOrders(msgspec.Struct, frozen=True, kw_only=True):
     """For lists that are placed: who comes in which order, and which node comes first."""
 
     arrivals: list[str] | None = None
@@ -38,15 +38,15 @@ class Orders(msgspec.Struct, frozen=True, kw_only=True):
 
 def simulate(
     trace: Trace,
-    machine: Machine,
+    machine: SimMachine,
     name: str,
-    settings: Settings,
-    orders: Orders | None = None,
+    settings: SimSettings,
+    orders: PlacingOrders | None = None,
     progress: Callable[[int], object] | None = None,
 ) -> Run:
     """Play one policy; ``name`` is one that ``policies.check_name`` knows."""
     if name in PLACINGS:
-        orders = orders or Orders()
+        orders = orders or PlacingOrders()
         if not machine.nodes:
             raise Rejected(
                 f"policy: {name!r} places jobs on nodes; give --cluster FILE", field="policy"
@@ -71,9 +71,9 @@ def simulate(
 
 def play_rules(
     trace: Trace,
-    machine: Machine,
+    machine: SimMachine,
     rules: Policy,
-    settings: Settings,
+    settings: SimSettings,
     name: str = "",
     progress: Callable[[int], object] | None = None,
 ) -> Run:
@@ -86,18 +86,18 @@ def play_rules(
     return by_pass(trace, machine, rules, settings, name)
 
 
-def _measured(rules: Policy, settings: Settings) -> Policy:
+def _measured(rules: Policy, settings: SimSettings) -> Policy:
     """The rules with the source of run times that was asked for."""
     if settings.estimates is None:
         return rules
-    predicts = settings.estimates is Estimates.PREDICTED
+    predicts = settings.estimates is SimEstimates.PREDICTED
     source = Sources.PREDICTED if predicts else Sources.USER
     backfill = msgspec.structs.replace(rules.backfill, estimates=source)
     return msgspec.structs.replace(rules, backfill=backfill)
 
 
 def by_pass(
-    trace: Trace, machine: Machine, rules: Policy, settings: Settings, name: str = ""
+    trace: Trace, machine: SimMachine, rules: Policy, settings: SimSettings, name: str = ""
 ) -> Run:
     """By the whole core, whatever the site."""
     rules = _measured(rules, settings)
@@ -107,8 +107,8 @@ def by_pass(
     nodes = machine.nodes or plain_nodes(machine, gpus=unit == "GPUs")
     per_node = 1 if machine.pinned else machine.per_node
     jobs = [_told(as_tasks(job, unit, per_node), settings) for job in trace.jobs]
-    past = trace if isinstance(trace, History) else None
-    exact = settings.estimates is Estimates.EXACT
+    past = trace if isinstance(trace, SiteHistory) else None
+    exact = settings.estimates is SimEstimates.EXACT
     run = play(
         jobs,
         nodes,
@@ -124,8 +124,8 @@ def by_pass(
     return run
 
 
-def _told(job: TraceJob, settings: Settings) -> TraceJob:
+def _told(job: TraceJob, settings: SimSettings) -> TraceJob:
     """The job with what is said about its length."""
-    exact = settings.estimates is Estimates.EXACT
+    exact = settings.estimates is SimEstimates.EXACT
     run_s = lasts_s(job, settings) if exact else job.run_s
     return msgspec.structs.replace(job, run_s=run_s, estimate_s=taken_s(job, settings))

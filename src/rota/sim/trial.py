@@ -1,7 +1,7 @@
 """One past under the present rules and under others: who gains, who loses.
 
 Both are played, because what really happened also holds what no rule can help: a node that was
-away, a restart. ``python -m rota.sim.trial`` answers a ``Question`` from standard input, for a
+away, a restart. ``python -m rota.sim.trial`` answers a ``PastQuestion`` from standard input, for a
 controller that must not be kept waiting.
 """
 
@@ -14,28 +14,28 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.controller.past import Comparison, Figures, Gain, Question
+from rota.controller.past import Comparison, Figures, Gain, PastQuestion
 from rota.controller.tick.plugins import load_plugins
 from rota.core.facts.errors import RotaError
 from rota.sim.cluster.run import play
 from rota.sim.figures import summarise
 from rota.sim.history import history_of
 from rota.sim.measures import mean, measure, quantile
-from rota.sim.verdict import DAY_S, DRAWS, LEAST, LEFT_OUT, Change, verdict
+from rota.sim.verdict import DAY_S, DRAWS, LEAST, LEFT_OUT, JobPair, verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from rota.controller.past import Past
     from rota.core.facts.policy import Policy
-    from rota.sim.history import History
+    from rota.sim.history import SiteHistory
     from rota.sim.run import Run
 
 #: A start that moves by less does not count as earlier or later.
 SAME_S = 1.0
 
 
-class Waits(msgspec.Struct, frozen=True):
+class JobWaits(msgspec.Struct, frozen=True):
     """One job's wait under both."""
 
     user: str
@@ -68,27 +68,27 @@ def compare(past: Past, policy: Policy) -> Comparison:
         notes=notes,
         verdict=verdict(
             "the other rules",
-            [Change(w.user or w.project, w.day, w.before_s, w.after_s) for w in waits],
+            [JobPair(w.user or w.project, w.day, w.before_s, w.after_s) for w in waits],
         ),
         most_s=foretold_most_s(waits),
     )
 
 
-def foretold_most_s(waits: Sequence[Waits]) -> dict[str, float]:
+def foretold_most_s(waits: Sequence[JobWaits]) -> dict[str, float]:
     """How long jobs of each project wait on average at the most; "": of all together.
 
     The upper end of an interval for the mean under the other rules, by drawing days again, and
     never less than the mean under the present rules. Few days say little about others: then it
     is twice the mean.
     """
-    groups: dict[str, list[Waits]] = {"": [*waits]}
+    groups: dict[str, list[JobWaits]] = {"": [*waits]}
     for wait in waits:
         if wait.project:
             groups.setdefault(wait.project, []).append(wait)
     return {name: _most_s(own) for name, own in groups.items() if own}
 
 
-def _most_s(waits: Sequence[Waits]) -> float:
+def _most_s(waits: Sequence[JobWaits]) -> float:
     before_s, after_s = mean([w.before_s for w in waits]), mean([w.after_s for w in waits])
     days: dict[int, list[float]] = {}
     for wait in waits:
@@ -104,7 +104,7 @@ def _most_s(waits: Sequence[Waits]) -> float:
     return max(before_s, quantile(sorted(means), 1.0 - LEFT_OUT / 2))
 
 
-def _play(history: History, policy: Policy) -> Run:
+def _play(history: SiteHistory, policy: Policy) -> Run:
     return play(
         history.jobs,
         history.nodes,
@@ -116,12 +116,12 @@ def _play(history: History, policy: Policy) -> Run:
     )
 
 
-def _waits(history: History, before: Run, after: Run) -> tuple[list[Waits], int]:
+def _waits(history: SiteHistory, before: Run, after: Run) -> tuple[list[JobWaits], int]:
     """The jobs that really ran, and how many of those did not in both replays."""
     first, second = _by_job(before), _by_job(after)
     both = [job for job in history.jobs if job.id in first and job.id in second]
     waits = [
-        Waits(
+        JobWaits(
             *(job.user, job.group, first[job.id], second[job.id]),
             int((history.begin_s + job.submit_s) // DAY_S),
         )
@@ -149,16 +149,16 @@ def _figures(run: Run) -> Figures:
     )
 
 
-def _gains(named: Iterable[tuple[str, Waits]]) -> list[Gain]:
+def _gains(named: Iterable[tuple[str, JobWaits]]) -> list[Gain]:
     """By name, the largest gain first."""
-    groups: dict[str, list[Waits]] = {}
+    groups: dict[str, list[JobWaits]] = {}
     for name, wait in named:
         groups.setdefault(name, []).append(wait)
     gains = [_gain(name, waits) for name, waits in groups.items()]
     return sorted(gains, key=lambda gain: (gain.wait_after_s - gain.wait_before_s, gain.name))
 
 
-def _gain(name: str, waits: Sequence[Waits]) -> Gain:
+def _gain(name: str, waits: Sequence[JobWaits]) -> Gain:
     return Gain(
         name=name,
         jobs=len(waits),
@@ -172,7 +172,7 @@ def _gain(name: str, waits: Sequence[Waits]) -> Gain:
 def main() -> int:
     """Exits with 1 and a line on standard error when the rules cannot be played."""
     os.nice(10)
-    question = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=Question)
+    question = msgspec.msgpack.decode(sys.stdin.buffer.read(), type=PastQuestion)
     try:
         answer = compare(question.past, question.policy)
     except RotaError as error:

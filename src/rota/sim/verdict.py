@@ -26,7 +26,7 @@ LEFT_OUT = 0.05
 SAME_S = 1.0
 
 
-class Change(NamedTuple):
+class JobPair(NamedTuple):
     """One job under two rules."""
 
     user: str
@@ -47,17 +47,17 @@ def verdict_of(base: Run, others: Sequence[Run], seed: int = 0) -> list[str]:
     ]
 
 
-def changes_to(base: Run, run: Run) -> list[Change]:
+def changes_to(base: Run, run: Run) -> list[JobPair]:
     """The jobs that ended in both runs."""
     first = {job.id: wait_s for job, wait_s in _jobs(base)}
     return [
-        Change(job.user or job.group, int(job.submit_s // DAY_S), first[job.id], wait_s)
+        JobPair(job.user or job.group, int(job.submit_s // DAY_S), first[job.id], wait_s)
         for job, wait_s in _jobs(run)
         if job.id in first
     ]
 
 
-def who_pays(changes: Sequence[Change], most: int) -> list[tuple[str, list[Change]]]:
+def who_pays(changes: Sequence[JobPair], most: int) -> list[tuple[str, list[JobPair]]]:
     """Users that wait longer on average, those that lose most first."""
     people = {
         user: own
@@ -68,7 +68,7 @@ def who_pays(changes: Sequence[Change], most: int) -> list[tuple[str, list[Chang
     return ranked[:most]
 
 
-def verdict(name: str, changes: Sequence[Change], seed: int = 0) -> str:
+def verdict(name: str, changes: Sequence[JobPair], seed: int = 0) -> str:
     """``Verdict: under NAME jobs wait 12m less on average (95 %: 4m to 19m less); …``"""
     if not changes:
         return f"Verdict: under {name} no job can be compared."
@@ -94,7 +94,7 @@ def _mean_words(less_s: float) -> str:
     return f"jobs wait {_span(abs(less_s))} {'less' if less_s > 0 else 'longer'} on average"
 
 
-def _interval_words(changes: Sequence[Change], less_s: float, seed: int) -> str:
+def _interval_words(changes: Sequence[JobPair], less_s: float, seed: int) -> str:
     days = _sums((change.day, change.less_s) for change in changes)
     users = _sums((change.user, change.less_s) for change in changes)
     drawn, what = (days, "days") if len(days) >= LEAST else (users, "users")
@@ -136,8 +136,8 @@ def _span(seconds: float) -> str:
     return format_duration(whole - whole % (60 if whole >= 3600 else 1))
 
 
-def _by_user(changes: Iterable[Change]) -> dict[str, list[Change]]:
-    found: dict[str, list[Change]] = {}
+def _by_user(changes: Iterable[JobPair]) -> dict[str, list[JobPair]]:
+    found: dict[str, list[JobPair]] = {}
     for change in changes:
         found.setdefault(change.user, []).append(change)
     return found

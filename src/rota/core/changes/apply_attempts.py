@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core.changes import events as ev
 from rota.core.changes.apply_jobs import find_job, job_changed, set_attempt_timers, set_timers
 from rota.core.changes.charging import asked_price, begin, charge, stop_clock
-from rota.core.changes.holding import hold, let_go
+from rota.core.changes.holding import get_room, hold, let_go
 from rota.core.derived.overruns import taken_s
 from rota.core.derived.usage import usage_key
 from rota.core.facts.errors import IllegalMove
@@ -98,6 +98,8 @@ def _attempt_started(cluster: Cluster, event: ev.AttemptStarted, at_s: float) ->
     attempt = _attempt(job, event.task, event.uid)
     stop_clock(cluster, job, attempt)
     begin(cluster, job, attempt, event.started_s)
+    if attempt.allocation.early:
+        get_room(cluster, attempt)
     attempt.pid, attempt.external, attempt.where = event.pid, event.external, event.where
     _wait_inside(cluster, attempt, waits=False)
     if attempt.stop_cause is None:
@@ -159,7 +161,7 @@ def _judge_node(cluster: Cluster, job: Job, attempt: Attempt) -> None:
     before = (node.failed_starts, node.coolings)
     if attempt.started_s:
         node.failed_starts, node.coolings = (), 0
-    elif attempt.fault is Blame.NODE:
+    elif attempt.fault is Blame.NODE and not attempt.allocation.early:
         node.failed_starts = (*node.failed_starts, job.spec.user)[-FAILED_KEPT:]
     if (node.failed_starts, node.coolings) != before:
         cluster.dirty.nodes[node.name] = None

@@ -208,8 +208,10 @@ def _queue_removed(cluster: Cluster, event: ev.QueueRemoved, at_s: float) -> Non
 
 
 def _group_set(cluster: Cluster, event: ev.GroupSet, at_s: float) -> None:
+    before = cluster.groups.get(event.group.name)
     cluster.groups[event.group.name] = event.group
-    cluster.rules_changed()
+    if event.group.max_concurrent != (before.max_concurrent if before is not None else 0):
+        cluster.cap_changed(event.group.name)
     cluster.dirty.groups[event.group.name] = None
 
 

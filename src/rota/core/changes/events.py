@@ -45,7 +45,7 @@ from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.endpoints import EndpointSet as EndpointSet
 from rota.core.facts.event import Event as Event
 from rota.core.facts.gpu_use import GpuFigures
-from rota.core.facts.indices import Run
+from rota.core.facts.indices import IndexRun
 from rota.core.facts.job import JobSpec, Outcome
 from rota.core.facts.loans import Loan
 from rota.core.facts.node import Allocation
@@ -79,7 +79,7 @@ class ArraySubmitted(Event, frozen=True, tag="array-submitted"):
     array: int
     uid: str
     spec: JobSpec
-    runs: tuple[Run, ...]
+    runs: tuple[IndexRun, ...]
     count: int
     cap: int = 0
     rows: tuple[tuple[str, ...], ...] = ()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from rota.core.changes.charging import begin_to_charge, recount_beside, recount_lenders
 from rota.core.derived.holdings import accounts_of
 from rota.core.facts.states import Phase
@@ -34,6 +36,22 @@ def hold(
         live.lend(attempt)
         _begin_to_count(cluster, attempt)
         recount_lenders(cluster, attempt, at_s)
+
+
+def get_room(cluster: Cluster, attempt: Attempt) -> None:
+    """Its engine has begun an attempt that was handed in early: from now on it holds its room.
+
+    The engine may know of room that we have not heard of yet: what it starts stays.
+    """
+    attempt.allocation = replace(attempt.allocation, early=False)
+    node = cluster.nodes.get(attempt.allocation.node)
+    if node is not None:
+        node.live[attempt.uid] = attempt.allocation
+        room = node.headroom()
+        if min(room.cpu_milli, room.memory_mib, room.disk_mib) < 0:
+            node.outgrown = tuple(sorted(node.live))
+            cluster.dirty.nodes[node.name] = None
+        cluster.agenda.touch(node.name, attempt.uid)
 
 
 def let_go(cluster: Cluster, job: Job, attempt: Attempt) -> None:

@@ -11,7 +11,7 @@ from rota.core.changes.charging import derive_count
 from rota.core.derived.census import caps_of
 from rota.core.derived.holdings import Holdings, uncharged_s
 from rota.core.derived.running import Running
-from rota.core.derived.waiting import Waiting
+from rota.core.derived.waiting import WaitingCounts
 from rota.core.facts.states import ACTIVE, FINAL, WAITING, JobState, Phase
 
 if TYPE_CHECKING:
@@ -100,8 +100,14 @@ def _adds_to(over: tuple[bool, bool, bool]) -> Callable[[Allocation], bool]:
 
 
 def _holding(node: Node) -> list[tuple[str, Allocation]]:
-    """What is really held: an attempt that waits for others to leave holds nothing yet."""
-    return [(uid, held) for uid, held in node.live.items() if uid not in node.withheld]
+    """What is really held: nothing yet by attempts that wait for others to leave, and by those
+    that were handed to an engine before there is room.
+    """
+    return [
+        (uid, held)
+        for uid, held in node.live.items()
+        if uid not in node.withheld and not held.early
+    ]
 
 
 def _firm(node: Node) -> Iterator[str]:
@@ -228,7 +234,7 @@ def _holdings(cluster: Cluster) -> Iterator[str]:
 
 def _waiting(cluster: Cluster) -> Iterator[str]:
     """Counts of waiting jobs by account are the waiting jobs and the untouched elements."""
-    derived = Waiting()
+    derived = WaitingCounts()
     for job in cluster.jobs.values():
         ready = job.id in cluster.lanes.where
         derived.put(job.id, job.spec, int(job.state in WAITING), ready=ready)

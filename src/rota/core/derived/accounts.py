@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from rota.core.derived.holdings import Holdings
 from rota.core.derived.running import Running
-from rota.core.derived.waiting import Waiting
+from rota.core.derived.waiting import WaitingCounts
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, User
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Accounts:
         self.usage: dict[str, Usage] = {}
         self.holdings = Holdings()
         self.running = Running()
-        self.waiting = Waiting()
+        self.waiting = WaitingCounts()
 
     def put_token(self, token: Token) -> None:
         self.tokens[token.id] = token

@@ -6,6 +6,8 @@ that come are those that came and have not left yet.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
+from operator import itemgetter
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -20,13 +22,33 @@ def grade(tasks: int) -> int:
     return 1 << (tasks.bit_length() & ~1) if tasks else 0
 
 
+def rank(request: Request) -> tuple[object, ...]:
+    """Among equally frequent sorts the largest comes first, so no order of sets gets in."""
+    milli = request.device_milli if request.shared else 1000
+    return (
+        request.cpu_milli,
+        milli if request.device_count else 0,
+        request.device_count,
+        request.device_type,
+        request.device,
+        request.device_memory_mib,
+        request.shared,
+    )
+
+
+#: How often a sort comes, its rank among equals, and the sort.
+Ranked = tuple[int, tuple[object, ...], "Request"]
+BY_RANK = itemgetter(0, 1)
+
+
 class Demand:
     """Tasks of unfinished jobs by their request, for those that want devices."""
 
     def __init__(self) -> None:
         #: Requests are told apart by CPUs and devices; a sort that nobody asks for is not there.
         self.tasks: dict[Request, int] = {}
-        #: Changes with the grade of any of them.
+        #: The grade of each of them, the least first, and what changes with any.
+        self.ranked: list[Ranked] = []
         self.version = 0
         self._of: dict[int, tuple[JobSpec, int]] = {}
 
@@ -57,4 +79,16 @@ class Demand:
                 self.tasks[sort] = after
             else:
                 del self.tasks[sort]
-            self.version += grade(before) != grade(after)
+            if grade(before) != grade(after):
+                self.version += 1
+                self._rank(sort, grade(before), grade(after))
+
+    def _rank(self, sort: Request, before: int, after: int) -> None:
+        ranked, own = self.ranked, rank(sort)
+        if before:
+            at = bisect_left(ranked, (before, own), key=BY_RANK)
+            while ranked[at][2] != sort:
+                at += 1
+            del ranked[at]
+        if after:
+            insort(ranked, (after, own, sort), key=BY_RANK)

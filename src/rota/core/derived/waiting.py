@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _Account = tuple[str, str, str, str, bool]
 
 
-class Waiting:
+class WaitingCounts:
     """Counts by user, project, queue, by the two first together if ready, and by type of job."""
 
     def __init__(self) -> None:

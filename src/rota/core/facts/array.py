@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rota.core.facts.indices import IndexSet, Run, index_at
+from rota.core.facts.indices import IndexRun, IndexSet, index_at
 from rota.core.facts.job import Job, JobSpec, Outcome
 
 
@@ -19,7 +19,7 @@ class Array(msgspec.Struct, omit_defaults=True):
     uid: str
     spec: JobSpec
     submitted_s: float
-    runs: tuple[Run, ...]
+    runs: tuple[IndexRun, ...]
     count: int
     cap: int = 0
     held: bool = False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MAX_ELEMENTS = 10_000_000
 
 
-class Run(msgspec.Struct, frozen=True, array_like=True):
+class IndexRun(msgspec.Struct, frozen=True, array_like=True):
     """The indices ``first, first + step, …, last`` (``last`` included)."""
 
     first: int
@@ -30,7 +30,7 @@ class Run(msgspec.Struct, frozen=True, array_like=True):
         return self.first <= index <= self.last and (index - self.first) % self.step == 0
 
 
-def parse_indices(text: str) -> tuple[tuple[Run, ...], int]:
+def parse_indices(text: str) -> tuple[tuple[IndexRun, ...], int]:
     """Read ``0-99``, ``1,3,5-20:5`` or ``0-999%16``; give the runs and the cap (0: none)."""
     body, percent, cap_text = text.strip().partition("%")
     good_cap = cap_text.isascii() and cap_text.isdecimal() and len(cap_text) < 12
@@ -45,7 +45,7 @@ def parse_indices(text: str) -> tuple[tuple[Run, ...], int]:
     return runs, int(cap_text or 0)
 
 
-def _parse_run(part: str, text: str) -> Run:
+def _parse_run(part: str, text: str) -> IndexRun:
     span, colon, step_text = part.strip().partition(":")
     first_text, dash, last_text = span.partition("-")
     numbers = [first_text, last_text if dash else first_text, step_text if colon else "1"]
@@ -54,16 +54,16 @@ def _parse_run(part: str, text: str) -> Run:
     first, last, step = map(int, numbers)
     if last < first or step < 1:
         raise Rejected.bad("array", text, "a range must rise and its step must be above 0")
-    return Run(first, last - (last - first) % step, step)
+    return IndexRun(first, last - (last - first) % step, step)
 
 
 #: So many runs may lie across each other; each further one is compared with all of them.
 MAX_INTERLEAVED = 100
 
 
-def _refuse_overlap(runs: tuple[Run, ...], text: str) -> None:
+def _refuse_overlap(runs: tuple[IndexRun, ...], text: str) -> None:
     """Runs come by their first index; one stays open until the next begins behind its last."""
-    open_runs: list[Run] = []
+    open_runs: list[IndexRun] = []
     for run in runs:
         open_runs = [before for before in open_runs if before.last >= run.first]
         if len(open_runs) >= MAX_INTERLEAVED:
@@ -73,7 +73,7 @@ def _refuse_overlap(runs: tuple[Run, ...], text: str) -> None:
         open_runs.append(run)
 
 
-def _share(a: Run, b: Run) -> bool:
+def _share(a: IndexRun, b: IndexRun) -> bool:
     """Whether two runs have an index in common, by arithmetic: they may be millions long."""
     common = gcd(a.step, b.step)
     if (b.first - a.first) % common:
@@ -153,7 +153,7 @@ class IndexSet:
         return None
 
 
-def index_at(runs: tuple[Run, ...], position: int) -> int:
+def index_at(runs: tuple[IndexRun, ...], position: int) -> int:
     """The index that stands at ``position`` of the runs in order."""
     for run in runs:
         if position < len(run):
@@ -162,7 +162,7 @@ def index_at(runs: tuple[Run, ...], position: int) -> int:
     raise IndexError(position)
 
 
-def position_of(runs: tuple[Run, ...], index: int) -> int | None:
+def position_of(runs: tuple[IndexRun, ...], index: int) -> int | None:
     """The position of ``index``, or None when the array has no such element."""
     before = 0
     for run in runs:

@@ -98,6 +98,8 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     pool: bool = False
     #: So many attempts may wait inside a pool; 0: what does not start at once comes back.
     inside_max: int = 0
+    #: So many attempts may be handed to its engine before there is room for them.
+    early: int = 0
     #: One of its machines, where that is not the same as what there is for jobs now.
     largest: Machine | None = None
 
@@ -205,6 +207,8 @@ class Allocation(msgspec.Struct, frozen=True, omit_defaults=True):
     exclusive: bool = False
     #: What it keeps from others, where that is more than what it may use: all of such a node.
     keeps: Amount | None = None
+    #: It was handed to its engine before there was room, and has not begun: it holds nothing yet.
+    early: bool = False
 
     def share_of(self, device: Device) -> int:
         """The memory that a shared allocation takes on one of its devices."""
@@ -336,11 +340,16 @@ class Node(msgspec.Struct):
     def takes_work(self) -> bool:
         return self.state is NodeState.UP and not self.drained
 
+    @property
+    def early(self) -> list[str]:
+        """Attempts that wait inside its engine before there is room, in the order of coming."""
+        return [uid for uid, held in self.live.items() if held.early] if self.spec.engine else []
+
     def headroom(self) -> Amount:
         """Totals minus what live attempts hold: derived each time, so that it cannot drift."""
         cpu = memory = disk = 0
         for uid, held in self.live.items():
-            if uid in self.withheld:
+            if uid in self.withheld or held.early:
                 continue
             cpu += held.cpu_milli
             memory += held.memory_mib

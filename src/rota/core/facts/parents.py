@@ -6,7 +6,7 @@ from enum import StrEnum
 
 import msgspec
 
-from rota.core.facts.indices import Run
+from rota.core.facts.indices import IndexRun
 
 
 class DependencyKind(StrEnum):
@@ -29,4 +29,4 @@ class Dependency(msgspec.Struct, frozen=True, omit_defaults=True):
     #: The name of the data that is waited for.
     data: str = ""
     #: With ``element``: the indices of the parent. It leaves the memory when it has ended.
-    runs: tuple[Run, ...] = ()
+    runs: tuple[IndexRun, ...] = ()

@@ -152,14 +152,14 @@ class QueueState(StrEnum):
     CLOSED = "closed"
 
 
-class Ended(Protocol):
+class EndedJob(Protocol):
     """How a job ended."""
 
     @property
     def state(self) -> JobState: ...
 
 
-def fate(promised: bool, broken_s: float, ended: Ended | None) -> str:
+def fate(promised: bool, broken_s: float, ended: EndedJob | None) -> str:
     """What became of a promise: ``open``, ``kept``, ``broken``; empty: there is none.
 
     A job that was cancelled has been let off: there is nothing left to keep.

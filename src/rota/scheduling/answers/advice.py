@@ -19,7 +19,7 @@ from rota.scheduling.answers.explain import Explanation, Inquiry, explain
 from rota.scheduling.answers.possible_changes import knobs
 from rota.scheduling.answers.prose import lines_of, short, span
 from rota.scheduling.answers.remedies import remedies
-from rota.scheduling.answers.whatif import DEPTH, Added, Change, Gone, Respec, WhatIf
+from rota.scheduling.answers.whatif import DEPTH, Added, JobGone, Respec, Supposed, WhatIf
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Counter
     from rota.core.facts.job import JobSpec
-    from rota.scheduling.answers.possible_changes import Step
+    from rota.scheduling.answers.possible_changes import OtherWish
     from rota.scheduling.answers.reasons import Tree
     from rota.scheduling.scheduler import Scheduler
 
@@ -39,7 +39,7 @@ HUGE = 20_000
 TOLD = 3
 
 
-class Rights(NamedTuple):
+class AskerRights(NamedTuple):
     """What the asking user may do, as far as advice depends on it."""
 
     operator: bool = False
@@ -63,7 +63,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 def explain_and_advise(
-    scheduler: Scheduler, job_id: int, now_s: float, rights: Rights | None = None
+    scheduler: Scheduler, job_id: int, now_s: float, rights: AskerRights | None = None
 ) -> Explanation:
     """The whole answer to ``rota why``: reasons, expected start, and what would help."""
     told = explain(scheduler, job_id, now_s)
@@ -73,7 +73,7 @@ def explain_and_advise(
     if item is None or not waits or size_of(inquiry.cluster) > HUGE:
         return told
     with WhatIf(scheduler, now_s) as world:
-        adviser = Adviser(world, job_id, item.spec, told.tree, rights or Rights(), item=item)
+        adviser = Adviser(world, job_id, item.spec, told.tree, rights or AskerRights(), item=item)
         found = adviser.find()
         if told.tree.expected is None:
             told.tree.expected = adviser.expected()
@@ -99,7 +99,7 @@ class Adviser:
     job: int
     spec: JobSpec
     tree: Tree
-    rights: Rights
+    rights: AskerRights
     #: None: the job is hypothetical, and advice is about its options.
     item: Job | Array | None = None
 
@@ -107,10 +107,10 @@ class Adviser:
     def _trials_max(self) -> int:
         return TRIALS if size_of(self.world.cluster) <= LARGE else TRIALS_LARGE
 
-    def _as(self, spec: JobSpec) -> Change:
+    def _as(self, spec: JobSpec) -> Supposed:
         return Added(spec) if self.item is None else Respec(self.job, spec)
 
-    def _starts(self, *changes: Change) -> bool:
+    def _starts(self, *changes: Supposed) -> bool:
         if self.world.trials >= self._trials_max:
             return False
         return self.world.start_of(self.job, *changes) is not None
@@ -143,13 +143,10 @@ class Adviser:
                 yield from self._own_jobs(reason)
 
     def _let_go(self) -> Iterator[Advice]:
-        """The one thing that it waits for besides room, if it is one."""
+        """What it waits for besides room. Of a hold ``without_hope`` tells."""
         reasons = self.tree.unsatisfied
         own = [r for r in reasons if isinstance(r, why.Held | why.NotBefore | why.Parent)]
         if self.item is None or not self._starts(self._as(self.spec)):
-            return
-        if len(own) == 1 and isinstance(own[0], why.Held):
-            yield Advice("release it", f"rota release {self.job}")
             return
         changes = []
         for reason in own:
@@ -172,7 +169,7 @@ class Adviser:
         running = [cluster.jobs[j] for j in cluster.census.active_in.get(counter, ())]
         own = [job for job in running if job.spec.user == user and job.started_s]
         for job in sorted(own, key=lambda job: (-job.started_s, -job.id))[:2]:
-            if self._starts(Gone(job.id), self._as(self.spec)):
+            if self._starts(JobGone(job.id), self._as(self.spec)):
                 ran = span(self.world.now_s - job.started_s)
                 text = f"put your job {job.id} back (it has run {ran})"
                 yield Advice(text, f"rota requeue {job.id} --hold", 0.7)
@@ -189,7 +186,7 @@ class Adviser:
                 found.append(Advice(step.text, update + step.options, step.loss))
         return found
 
-    def _nearest(self, steps: list[Step]) -> Step | None:
+    def _nearest(self, steps: list[OtherWish]) -> OtherWish | None:
         """The first step that works, by halves; None when not even the last one does."""
         if not self._starts(self._as(steps[-1].spec)):
             return None

@@ -3,9 +3,14 @@
 A plan says how long a job will wait. What came of such words before says how much longer or
 shorter it was: the ratio of the two, in logarithms, over the last starts that were foretold about
 as far ahead. A *band* reaches from the expected start to both sides, as far as the quantiles of
-these ratios lie, times a factor: large enough that the band would have held its share of the last
-starts, and widened by every start that it missed (adaptive conformal inference). So it keeps what
-it says while the site changes, whatever the errors look like.
+these ratios lie. How many of them it is asked to hold is corrected by every start (adaptive
+conformal inference): those it missed make the next bands hold more. There is one correction for
+all words, which follows fast, and one for each class, which follows slowly. So bands keep what
+they say while the site changes, whatever the errors look like.
+
+Many jobs start at the very second that was foretold. A band that ends there holds all of them or
+none: it cannot hold just its share. Then such a start counts for the part of them that the band
+would need (``Word.edges``); else what is right too often would be narrowed for ever.
 
 Memory is bounded: a window of ratios for each class of waits, and one for all of them.
 """
@@ -21,25 +26,46 @@ import msgspec
 SHARES = (0.5, 0.8, 0.9)
 #: The share of starts that the latest time of a word is to hold: "nine in ten before".
 MOST = 0.9
-#: Waits count as this much longer, or a second more would be a large ratio of a short one.
-GRACE_S = 60.0
 #: A class holds foretold waits up to this many times as long as its shortest; the last is open.
-BREADTH, CLASSES = 4.0, 10
-#: Ratios that a window remembers, and the fewest of a class that speak for it alone.
-REMEMBERED, ENOUGH = 200, 50
-#: How far a start that was missed widens the next bands, in logarithms and by their share; one
-#: that was held narrows them by what is left of it. Where the share is held both are in balance.
-STEP, WIDEST = 0.02, 2.0
-#: Starts over which the plan's own word and the middle of what came of it are compared.
-COMPARED = 50
-#: No side of a band is narrower, so that what lies beyond it can be measured by it.
-NARROWEST = 1e-6
+BREADTH, CLASSES = 4.0, 12
+#: A start this near to the plan is taken to be at the very moment, and bands reach this far
+#: beyond their ends, so that it is in a band that ends there.
+NEAR_S = 0.1
+#: What sums of seconds may be off by.
+ROUNDED_S = 0.001
+#: Errors count as this much larger when they are compared.
+LEAST_S = 1.0
+#: No ratio is larger, in logarithms, and no side of a band narrower.
+FARTHEST, NARROWEST = 12.0, 1e-6
+#: How far a share may be corrected.
+CORRECTED = 0.5
+#: Counts of waves that are kept.
+WAVES = 4000
+#: How much a side grows for each share that is asked for beyond all that was ever seen.
+BEYOND = 4.0
 #: What a site that has learned nothing goes by, the middle of what recorded logs show: each
 #: start takes the place of one of them.
 PRIOR = (
     *(-2.51, -1.47, -1.02, -0.73, -0.50, -0.35, -0.17, -0.05, -0.01, 0.0),
     *(0.0, 0.03, 0.08, 0.16, 0.30, 0.48, 0.74, 1.18, 2.41),
 )
+
+
+class Tuning(msgspec.Struct, frozen=True, kw_only=True):
+    """Constants that were chosen on recorded logs, each on all but the one it was judged by."""
+
+    #: Waits count as this much longer, or a second more would be a large ratio of a short one.
+    grace_s: float = 3.0
+    #: Ratios that a window remembers, and the fewest of a class that speak for it alone.
+    remembered: int = 200
+    enough: int = 50
+    #: How far a start moves the share that is asked for, for all words and for its class.
+    common_step: float = 0.05
+    own_step: float = 0.02
+    #: Ratios of one wave that a window remembers: jobs that come together err together.
+    of_wave: int = 10
+    #: Starts over which the plan's own word and the middle of what came of it are compared.
+    compared: int = 50
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True):
@@ -53,23 +79,46 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     most_s: float
     #: From when to when, for each of the shares.
     bands_s: tuple[tuple[float, float], ...]
+    #: For how much a start at the very edge of each band counts as held by it.
+    edges: tuple[float, ...]
     #: The window that spoke.
     speaker: int = 0
+    #: Starts that had been learned from: words said with the same knowledge are of one wave.
+    wave: int = 0
+
+    def held(self, waited_s: float) -> list[float]:
+        """For how much each band held a job that waited so long: 1, 0, or on its edge a part."""
+        at_s, near_s = self.meant_s(waited_s), NEAR_S + ROUNDED_S
+        found = []
+        for (low, high), edge in zip(self.bands_s, self.edges, strict=True):
+            on_edge = at_s == self.planned_s and (at_s - low < near_s or high - at_s < near_s)
+            found.append(edge if on_edge and low <= at_s <= high else float(low <= at_s <= high))
+        return found
+
+    def meant_s(self, waited_s: float) -> float:
+        """The wait, or the plan's own where that was right."""
+        return self.planned_s if abs(waited_s - self.planned_s) < NEAR_S else waited_s
+
+    def has_started(self, waited_s: float) -> bool:
+        """Whether it had started by when nine in ten were to."""
+        return waited_s <= self.most_s
 
 
 class Window(msgspec.Struct, array_like=True):
     """The last ratios of one class, oldest first, and what its words were corrected by."""
 
     ratios: list[float]
-    #: The logarithm of the factor on each band, and on the latest time.
-    widths: list[float]
-    #: Of late, how often the middle of the ratios was nearer than the plan's own word.
-    nearer: float = 0.0
-    #: Starts that it was told of, ever.
+    #: Of which wave each one was.
+    waves: list[int]
+    #: How much more each band is asked to hold than its share, and the latest time.
+    more: list[float]
+    #: How far off the plan's own word and the middle of the ratios were of late, in logarithms.
+    off: list[float]
+    #: Starts that it was told of, ever; of a wave no more than it remembers.
     told: int = 0
 
 
-class Record(msgspec.Struct, array_like=True):
+class BandRecord(msgspec.Struct, array_like=True):
     """All that was learned, as it is kept from one life to the next."""
 
     windows: list[Window]
@@ -81,25 +130,28 @@ class _Ends(msgspec.Struct, frozen=True):
     middle: float
     most: float
     bands: tuple[tuple[float, float], ...]
+    edges: tuple[float, ...]
 
 
 class Bands:
     """Says how long a job will wait and how sure that is, and learns from how long it did."""
 
-    __slots__ = ("_ascending", "_ends", "_windows")
+    __slots__ = ("_ascending", "_ends", "_heard", "_tuning", "_windows")
 
-    def __init__(self, record: Record | None = None) -> None:
+    def __init__(self, record: BandRecord | None = None, tuning: Tuning | None = None) -> None:
         if record is None or len(record.windows) != CLASSES + 1:
-            count = len(SHARES) + 1
-            record = Record([Window([*PRIOR], [0.0] * count) for _ in range(CLASSES + 1)])
+            record = BandRecord([_new_window() for _ in range(CLASSES + 1)])
+        self._tuning = tuning or Tuning()
         self._windows = record.windows
         self._ascending = [sorted(window.ratios) for window in self._windows]
         #: What each window says, worked out when it is first asked after a start.
         self._ends: dict[int, _Ends] = {}
+        #: Starts of each of the last waves, and waits that outlasted each band (the second number).
+        self._heard: dict[tuple[int, int], int] = {}
 
     @property
-    def record(self) -> Record:
-        return Record(self._windows)
+    def record(self) -> BandRecord:
+        return BandRecord(self._windows)
 
     @property
     def told(self) -> int:
@@ -108,88 +160,167 @@ class Bands:
 
     def say(self, planned_s: float) -> Word:
         """What to say of a job that would wait so long by the plan."""
-        place = self._speaker(planned_s)
+        place, grace_s = self._speaker(planned_s), self._tuning.grace_s
         ends = self._ends.get(place)
         if ends is None:
             ends = self._ends[place] = self._work_out(place)
-        whole_s = planned_s + GRACE_S
+        whole_s = planned_s + grace_s
 
         def seconds(end: float) -> float:
-            return max(whole_s * exp(end) - GRACE_S, 0.0)
+            return max(whole_s * exp(min(end, FARTHEST)) - grace_s, 0.0)
 
-        bands_s = tuple((seconds(low), seconds(high)) for low, high in ends.bands)
-        return Word(planned_s, seconds(ends.middle), seconds(ends.most), bands_s, place)
+        bands_s = tuple(
+            (max(seconds(low) - NEAR_S, 0.0), seconds(high) + NEAR_S) for low, high in ends.bands
+        )
+        middle_s, most_s = seconds(ends.middle), seconds(ends.most) + NEAR_S
+        return Word(planned_s, middle_s, most_s, bands_s, ends.edges, place, self.told)
 
     def chance(self, planned_s: float, within_s: float) -> float:
         """How many of such jobs have started after so long, by what came of the last ones."""
         ascending = self._ascending[self._speaker(planned_s)]
-        bound = log((within_s + GRACE_S) / (planned_s + GRACE_S))
-        return bisect_right(ascending, bound) / (len(ascending) + 1)
+        return bisect_right(ascending, self._ratio(planned_s, within_s)) / (len(ascending) + 1)
+
+    def miss(self, word: Word, band: int) -> None:
+        """A job still waits for which this band of its word is over."""
+        self._correct(word, {band: 0.0}, self._weight(word.wave, band))
+        self._ends.clear()
+
+    def learn(self, word: Word, waited_s: float, missed: int = 0) -> None:
+        """A job has started, so long after this was said of it; ``missed``: bands told before."""
+        held = [*word.held(waited_s), float(word.has_started(waited_s))]
+        news = {at: each for at, each in enumerate(held) if at >= missed or at == len(SHARES)}
+        self._correct(word, news, self._weight(word.wave))
+        waited_s = word.meant_s(waited_s)
+        for place in (self._class_of(word.planned_s), CLASSES):
+            window = self._windows[place]
+            middle = _quantile(self._ascending[place], 0.5)
+            self._compare(window, middle, word.planned_s, waited_s)
+            self._remember(place, self._ratio(word.planned_s, waited_s), word.wave)
+        # The correction of all words is in what every window says.
+        self._ends.clear()
+
+    def mend(self, word: Word, counted_s: float, waited_s: float) -> None:
+        """A job that was learned of while it waited has started: the ratio is another one."""
+        counted, ratio = (self._ratio(word.planned_s, each) for each in (counted_s, waited_s))
+        for place in (self._class_of(word.planned_s), CLASSES):
+            ratios, ascending = self._windows[place].ratios, self._ascending[place]
+            if counted in ratios:
+                ratios[ratios.index(counted)] = ratio
+                del ascending[bisect_left(ascending, counted)]
+                insort(ascending, ratio)
+        self._ends.clear()
+
+    def _weight(self, wave: int, band: int = -1) -> float:
+        """For how much one more of a wave counts: the more of it were heard of, the less."""
+        heard = self._heard[wave, band] = self._heard.get((wave, band), 0) + 1
+        while len(self._heard) > WAVES:
+            del self._heard[next(iter(self._heard))]
+        return min(self._tuning.of_wave / heard, 1.0)
+
+    def _remember(self, place: int, ratio: float, wave: int) -> None:
+        """One more ratio; the oldest goes, or where its wave has its part, the oldest of that."""
+        window, ascending, oldest = self._windows[place], self._ascending[place], -1
+        if window.waves.count(wave) >= self._tuning.of_wave:
+            oldest = window.waves.index(wave)
+        else:
+            window.told += 1
+            if window.told <= len(PRIOR) or len(window.ratios) >= self._tuning.remembered:
+                oldest = 0
+        if oldest >= 0:
+            del ascending[bisect_left(ascending, window.ratios.pop(oldest))]
+            del window.waves[oldest]
+        window.ratios.append(ratio)
+        window.waves.append(wave)
+        insort(ascending, ratio)
+
+    def _ratio(self, planned_s: float, waited_s: float) -> float:
+        grace_s = self._tuning.grace_s
+        return log((waited_s + grace_s) / (planned_s + grace_s))
+
+    def _class_of(self, planned_s: float) -> int:
+        return min(int(log(planned_s / self._tuning.grace_s + 1.0, BREADTH)), CLASSES - 1)
 
     def _speaker(self, planned_s: float) -> int:
         """The window that speaks for such a wait."""
-        own = _class_of(planned_s)
-        return own if self._windows[own].told >= ENOUGH else CLASSES
+        own = self._class_of(planned_s)
+        return own if self._windows[own].told >= self._tuning.enough else CLASSES
 
-    def learn(self, word: Word, waited_s: float) -> None:
-        """A job has started, so long after this was said of it."""
-        self._correct(word, waited_s)
-        ratio = log((waited_s + GRACE_S) / (word.planned_s + GRACE_S))
-        for place in (_class_of(word.planned_s), CLASSES):
-            window, ascending = self._windows[place], self._ascending[place]
-            middle = _quantile(ascending, 0.5)
-            window.nearer += ((abs(ratio - middle) < abs(ratio)) - window.nearer) / COMPARED
-            window.told += 1
-            window.ratios.append(ratio)
-            insort(ascending, ratio)
-            if window.told <= len(PRIOR) or len(window.ratios) > REMEMBERED:
-                del ascending[bisect_left(ascending, window.ratios.pop(0))]
-            self._ends.pop(place, None)
+    def _compare(self, window: Window, middle: float, planned_s: float, waited_s: float) -> None:
+        """How far the plan's own word and the middle would have been off."""
+        grace_s = self._tuning.grace_s
+        for at, moved in enumerate((0.0, middle)):
+            error_s = abs((planned_s + grace_s) * exp(moved) - grace_s - waited_s)
+            window.off[at] += (log(error_s + LEAST_S) - window.off[at]) / self._tuning.compared
 
-    def _correct(self, word: Word, waited_s: float) -> None:
-        """Widen what was missed, narrow what held; only the window that spoke is corrected."""
-        widths = self._windows[word.speaker].widths
-        held = [low <= waited_s <= high for low, high in word.bands_s]
-        held.append(waited_s <= word.most_s)
-        for at, share in enumerate((*SHARES, MOST)):
-            width = widths[at] + STEP * (share - held[at])
-            widths[at] = min(max(width, -WIDEST), WIDEST)
+    def _correct(self, word: Word, held: dict[int, float], weight: float) -> None:
+        """Ask more of what was missed, less of what held."""
+        steps = {CLASSES: self._tuning.common_step}
+        if word.speaker != CLASSES:
+            steps[word.speaker] = self._tuning.own_step
+        for place, step in steps.items():
+            more = self._windows[place].more
+            for at, got in held.items():
+                asked = more[at] + weight * step * ((*SHARES, MOST)[at] - got)
+                more[at] = min(max(asked, -CORRECTED), CORRECTED)
 
     def _work_out(self, place: int) -> _Ends:
         ascending, window = self._ascending[place], self._windows[place]
-        widths = window.widths
-        middle = _quantile(ascending, 0.5) if window.nearer > 0.5 else 0.0
-        bands = []
-        reach = (0.0, 0.0)
-        for share, width in zip(SHARES, widths, strict=False):
-            down, up = _sides(ascending, middle, share)
-            factor = exp(width) * _factor(ascending, middle, (down, up), share)
+        more = window.more
+        if place != CLASSES:
+            more = [
+                own + common for own, common in zip(more, self._windows[CLASSES].more, strict=True)
+            ]
+        plain, moved = window.off
+        middle = _quantile(ascending, 0.5) if moved < plain else 0.0
+        bands: list[tuple[float, float]] = []
+        low = high = middle
+        for share, extra in zip(SHARES, more, strict=False):
+            below, above = _around(ascending, middle, share + extra)
             # A band that is to hold more lies around the one that is to hold less.
-            reach = max(reach[0], down * factor), max(reach[1], up * factor)
-            bands.append((middle - reach[0], middle + reach[1]))
-        most = (_quantile(ascending, MOST) - middle) * exp(widths[-1])
-        return _Ends(middle, middle + max(most, 0.0), tuple(bands))
+            low, high = min(low, below), max(high, above)
+            bands.append((low, high))
+        most = max(middle, _reach(ascending, middle, MOST + more[-1]))
+        edges = tuple(
+            _edge(ascending, band, share) for band, share in zip(bands, SHARES, strict=True)
+        )
+        return _Ends(middle, most, tuple(bands), edges)
 
 
-def _sides(ascending: list[float], middle: float, share: float) -> tuple[float, float]:
-    """How far the share reaches below and above the middle, with as many left out on each side."""
-    out = (1.0 - share) / 2.0
-    down = middle - _quantile(ascending, out)
-    up = _quantile(ascending, 1.0 - out) - middle
-    return max(down, NARROWEST), max(up, NARROWEST)
+def _new_window() -> Window:
+    count = len(SHARES) + 1
+    return Window([*PRIOR], [-1] * len(PRIOR), [0.0] * count, [0.0, 0.0])
 
 
-def _factor(
-    ascending: list[float], middle: float, sides: tuple[float, float], share: float
-) -> float:
-    """How many times the sides are needed to hold the share."""
-    down, up = sides
+def _edge(ascending: list[float], band: tuple[float, float], share: float) -> float:
+    """The part of all at the edges that the band needs to hold just its share."""
+    low, high = band
+    within = max(bisect_left(ascending, high) - bisect_right(ascending, low), 0)
+    at_all = bisect_right(ascending, high) - bisect_left(ascending, low)
+    if at_all <= within:
+        return 1.0
+    needed = (share * (len(ascending) + 1) - within) / (at_all - within)
+    return min(max(needed, 0.0), 1.0)
+
+
+def _around(ascending: list[float], middle: float, share: float) -> tuple[float, float]:
+    """What holds the share, with about as many left out on each side."""
+    out = (1.0 - min(max(share, 0.02), 0.98)) / 2.0
+    down = max(middle - _quantile(ascending, out), NARROWEST)
+    up = max(_quantile(ascending, 1.0 - out) - middle, NARROWEST)
     scores = sorted([max((middle - ratio) / down, (ratio - middle) / up) for ratio in ascending])
-    return _quantile(scores, share)
+    times = _quantile(scores, share) * _beyond(ascending, share)
+    return middle - down * times, middle + up * times
 
 
-def _class_of(planned_s: float) -> int:
-    return min(int(log(planned_s / GRACE_S + 1.0, BREADTH)), CLASSES - 1)
+def _reach(ascending: list[float], middle: float, share: float) -> float:
+    """What the share is not above."""
+    return middle + (_quantile(ascending, share) - middle) * _beyond(ascending, share)
+
+
+def _beyond(ascending: list[float], share: float) -> float:
+    """How much wider than all that was seen."""
+    count = len(ascending)
+    return 1.0 + BEYOND * max(share - count / (count + 1), 0.0)
 
 
 def _quantile(ascending: list[float], level: float) -> float:

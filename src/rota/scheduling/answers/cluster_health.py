@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rota.core.facts.placing import Placement
 
 
-class Health(StrEnum):
+class ClusterHealth(StrEnum):
     """Whether a cluster takes work, and if not, what is missing."""
 
     UP = "up"
@@ -30,7 +30,7 @@ class ClusterState:
 
     name: str
     nodes: list[Node]
-    health: Health
+    health: ClusterHealth
     #: Since when it takes no work, as far as that is known; 0: it does, or an operator closed it.
     since_s: float = 0.0
     note: str = ""
@@ -55,15 +55,15 @@ def cluster_states(cluster: Cluster) -> list[ClusterState]:
 def _state(cluster: Cluster, name: str, nodes: list[Node]) -> ClusterState:
     where = cluster.live.where
     jobs = tuple(sorted({where[uid][0] for node in nodes for uid in node.live if uid in where}))
-    state = ClusterState(name, nodes, Health.UP, jobs=jobs)
+    state = ClusterState(name, nodes, ClusterHealth.UP, jobs=jobs)
     if any(node.takes_work and not is_away(node) for node in nodes):
         return state
     missing = [node for node in nodes if not node.drained]
     if not missing:
-        state.health = Health.CLOSED
+        state.health = ClusterHealth.CLOSED
         return state
     away = [node for node in missing if node.state is NodeState.UP]
-    state.health = Health.AWAY if away else Health.WAITING
+    state.health = ClusterHealth.AWAY if away else ClusterHealth.WAITING
     first = min(away or missing, key=lambda node: (node.seen_s, node.name))
     remarks = first.spec.remarks
     state.since_s, state.note = first.seen_s, remarks[-1] if away and remarks else first.note

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rota.scheduling.scheduler import Scheduler
 
 
-class Need(NamedTuple):
+class RoomNeed(NamedTuple):
     """So many equal jobs wait for room: what a task of them asks for, and who would take it."""
 
     cpu_milli: int
@@ -29,12 +29,12 @@ class Need(NamedTuple):
     fits: tuple[int, ...]
 
 
-def needs(scheduler: Scheduler, offers: Sequence[NodeSpec], jobs_max: int) -> list[Need]:
+def needs(scheduler: Scheduler, offers: Sequence[NodeSpec], jobs_max: int) -> list[RoomNeed]:
     """What waits for room and for nothing else. ``ends_s`` of an offer is how long it is there.
 
     More than ``jobs_max`` equal jobs are told as so many.
     """
-    found: dict[Need, int] = {}
+    found: dict[RoomNeed, int] = {}
     cluster, waits = scheduler.cluster, scheduler.waits
     for number, lane in cluster.lanes.by_number.items():
         wait = waits.of(number)
@@ -48,7 +48,9 @@ def needs(scheduler: Scheduler, offers: Sequence[NodeSpec], jobs_max: int) -> li
                 at for at, spec in enumerate(offers) if _takes(scheduler, lane, shape, role, spec)
             )
             tasks = shape.least_tasks(role)
-            need = Need(request.cpu_milli, request.memory_mib, request.device_count, tasks, 0, fits)
+            need = RoomNeed(
+                request.cpu_milli, request.memory_mib, request.device_count, tasks, 0, fits
+            )
             found[need] = min(jobs_max, found.get(need, 0) + jobs)
     return [need._replace(jobs=jobs) for need, jobs in found.items()]
 

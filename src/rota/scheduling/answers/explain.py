@@ -20,7 +20,7 @@ from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState, Phase
 from rota.core.words.units import format_when
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.cluster_health import (
-    Health,
+    ClusterHealth,
     cluster_states,
     is_away,
     named_clusters,
@@ -35,7 +35,7 @@ from rota.scheduling.api import Entry
 from rota.scheduling.limits.least import least_on
 from rota.scheduling.order.lengths import run_s_of
 from rota.scheduling.order.orderings import terms
-from rota.scheduling.outcomes import Barred, Behind, Claimed
+from rota.scheduling.outcomes import Barred, Behind, ClaimedRoom
 from rota.scheduling.passes import Pass
 from rota.scheduling.place.trial_rooms import count_in
 
@@ -161,6 +161,10 @@ class Inquiry:
             return why.Leaving(jobs=tuple(others), nodes=nodes)
         verb = "running" if job.state is JobState.RUNNING else "starting"
         engine = self._engine_of(first)
+        if engine and first.allocation.early:
+            told = f"{first.detail}, " if first.detail else ""
+            verb, cause = f"waiting inside {engine}", f"{told}next in turn"
+            return why.Active(verb=verb, nodes=nodes, cause=cause)
         if engine and first.detail:
             since_s = max(0.0, self.now_s - (first.waits_s or first.placed_s))
             numbers = outer_numbers(self.cluster, job.spec.project, first.detail)
@@ -174,7 +178,7 @@ class Inquiry:
         if node is None or not node.spec.engine or (node.takes_work and not is_away(node)):
             return ""
         state = next(s for s in cluster_states(self.cluster) if s.name == node.cluster)
-        if state.health not in (Health.AWAY, Health.WAITING):
+        if state.health not in (ClusterHealth.AWAY, ClusterHealth.WAITING):
             return ""
         return (
             f"cluster {state.name} is {state.health} since {format_when(state.since_s)}: it is held"
@@ -187,7 +191,7 @@ class Inquiry:
             return None
         states = cluster_states(self.cluster)
         bound = [state for state in states if state.name in named]
-        if not bound or any(state.health is Health.UP for state in bound):
+        if not bound or any(state.health is ClusterHealth.UP for state in bound):
             return None
         first = bound[0]
         return why.ClusterAway(
@@ -195,7 +199,7 @@ class Inquiry:
             state=str(first.health),
             since_s=first.since_s,
             running=len(first.jobs),
-            elsewhere=tuple(state.name for state in states if state.health is Health.UP),
+            elsewhere=tuple(state.name for state in states if state.health is ClusterHealth.UP),
             note=first.note,
         )
 
@@ -235,7 +239,7 @@ class Inquiry:
     def _limits(self, item: Item) -> Iterator[Reason]:
         """The hard limit on shares, caps and quotas, also of a job that stands in no lane."""
         entry, filed = self.entry_of(item), self._filed(item)
-        key, limit = entry.key, self.this.policy.share.hard_ratio
+        key, limit = entry.key, self.this.cluster.policy.share.hard_ratio
         if isinstance(filed, Barred) or (
             filed is None and limit and self.this.kept_back_by(key) is not None
         ):
@@ -269,7 +273,7 @@ class Inquiry:
         tasks = sum(map(entry.shape.least_tasks, entry.shape.roles))
         if isinstance(filed, Behind):
             return self._turn()
-        if isinstance(filed, Claimed) and not self.this.policy.backfill.spare:
+        if isinstance(filed, ClaimedRoom) and not self.this.cluster.policy.backfill.spare:
             end_s = self.now_s + entry.run_s
             for promise in self.this.promises.all():
                 if promise.start_s < end_s and promise.job != entry.job:
@@ -285,7 +289,7 @@ class Inquiry:
         return why.Soon(node=names[0])
 
     def _turn(self, *, room: bool = True) -> Reason:
-        rules = self.this.policy
+        rules = self.this.cluster.policy
         return why.Turn(room=room, band="" if rules.order.strict or rules.backfill.high else "high")
 
     def _parts(self, entry: Entry, names: list[str], tasks: int) -> Reason:

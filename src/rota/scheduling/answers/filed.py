@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.scheduling.answers.reasons import Waiting
-from rota.scheduling.outcomes import Barred, Behind, Capped, Claimed, Refused
+from rota.scheduling.outcomes import Barred, Behind, Capped, ClaimedRoom, Vetoed
 
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Counter
@@ -35,9 +35,9 @@ def waiting_of(scheduler: Scheduler, item: int, wait: Wait | None) -> Waiting | 
             return Waiting(kind="share", again_s=again_s)
         case Behind():
             return Waiting(kind="turn")
-        case Refused():
+        case Vetoed():
             return Waiting(kind="neighbours")
-        case Claimed():
+        case ClaimedRoom():
             may_fit = scheduler.promises.may_fit
             claims = scheduler.timeline.claims
             return _for_room("claim", [n for n in claims if may_fit(lane.key.shape, (n,))])

@@ -20,10 +20,10 @@ FIELD = 48
 #: A longer line is planned in steps of time.
 LONG = 300
 #: The shortest step, and how much further away each next one is.
-STEP_S, GROWTH = 60.0, 1.02
+STEP_S, GROWTH = 1.0, 1.02
 
 #: What a job takes, and for how long.
-Piece = tuple[int, float]
+Claim = tuple[int, float]
 
 
 def pack(amounts: Sequence[int]) -> int:
@@ -37,16 +37,16 @@ def guards(kinds: int) -> int:
 
 
 def plan_line(
-    free: int, running: Iterable[Piece], line: Sequence[Piece], kinds: int = 1
+    free: int, running: Iterable[Claim], line: Sequence[Claim], kinds: int = 1
 ) -> Iterator[float]:
     """How long each job of the line waits, in order; infinite for one that is too large.
 
     ``free`` is what nobody holds now. ``running`` gives back as much after so many seconds.
     """
-    guard, steps = guards(kinds), _Steps(coarse=len(line) > LONG)
+    guard, steps = guards(kinds), FreeSteps(coarse=len(line) > LONG)
     times, rooms = _profile(free, running, steps)
     #: Where the last search for such a piece ended: the room only becomes less.
-    reached: dict[Piece, float] = {}
+    reached: dict[Claim, float] = {}
     for piece in line:
         amount, run_s = piece
         first = bisect_left(times, reached.get(piece, 0.0))
@@ -61,7 +61,7 @@ def plan_line(
             rooms[place] -= amount
 
 
-class _Steps:
+class FreeSteps:
     """Moments that ends are put on, where there are too many of them."""
 
     def __init__(self, *, coarse: bool) -> None:
@@ -83,7 +83,9 @@ class _Steps:
         return above_s
 
 
-def _profile(free: int, running: Iterable[Piece], steps: _Steps) -> tuple[list[float], list[int]]:
+def _profile(
+    free: int, running: Iterable[Claim], steps: FreeSteps
+) -> tuple[list[float], list[int]]:
     """From when on how much is free; each step lasts until the next, the last one for ever."""
     given: dict[float, int] = {}
     for amount, left_s in running:
@@ -98,7 +100,7 @@ def _profile(free: int, running: Iterable[Piece], steps: _Steps) -> tuple[list[f
     return times, rooms
 
 
-def _earliest(times: list[float], rooms: list[int], piece: Piece, guard: int, at: int) -> int:
+def _earliest(times: list[float], rooms: list[int], piece: Claim, guard: int, at: int) -> int:
     """The first step from ``at`` on from which there is room for so long."""
     (amount, run_s), count = piece, len(times)
     while at < count:

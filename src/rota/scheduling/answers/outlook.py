@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.node import Allocation
-from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, Rights, size_of
+from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, AskerRights, size_of
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.reasons import Decision, Expected, Soon, Tree
@@ -15,7 +15,7 @@ from rota.scheduling.answers.whatif import DEPTH, Added, WhatIf, start_in
 
 if TYPE_CHECKING:
     from rota.core.facts.job import JobSpec
-    from rota.scheduling.api import Plan, Promise
+    from rota.scheduling.api import PassResult, Promise
     from rota.scheduling.scheduler import Scheduler
 
 #: Less is not worth telling.
@@ -53,11 +53,15 @@ def outlook(
     scheduler: Scheduler,
     spec: JobSpec,
     now_s: float,
-    rights: Rights | None = None,
+    rights: AskerRights | None = None,
     *,
     held: bool = False,
+    advice: bool = True,
 ) -> Outlook:
-    """Try the submit of one job (of an array: of its first element), without a trace."""
+    """Try the submit of one job (of an array: of its first element), without a trace.
+
+    ``advice``: look for what would help, too.
+    """
     with WhatIf(scheduler, now_s) as world:
         small = size_of(world.cluster) <= LARGE
         before = world.foretell(DEPTH) if small else {}
@@ -73,13 +77,15 @@ def outlook(
             answer = _waiting(world, job, after.get(job), now_s)
         answer.delays = _delays(before, after)
         world.take_back()
-        if start is None and size_of(world.cluster) <= HUGE:
-            adviser = Adviser(world, job, spec, answer.tree, rights or Rights())
+        if advice and start is None and size_of(world.cluster) <= HUGE:
+            adviser = Adviser(world, job, spec, answer.tree, rights or AskerRights())
             answer.help = [str(advice) for advice in adviser.find()]
         return answer
 
 
-def _started(plan: Plan, job: int, allocations: tuple[Allocation, ...], now_s: float) -> Outlook:
+def _started(
+    plan: PassResult, job: int, allocations: tuple[Allocation, ...], now_s: float
+) -> Outlook:
     reason = Soon(node=allocations[0].node)
     nodes = dict.fromkeys(held.node for held in allocations)
     text = f"it would start now on {', '.join(nodes)}"

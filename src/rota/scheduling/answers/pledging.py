@@ -17,10 +17,12 @@ from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.whatif import Added, WhatIf, start_in
 
 if TYPE_CHECKING:
+    from rota.core.cluster import Cluster
     from rota.core.facts.job import JobSpec
-    from rota.core.facts.node import Allocation
+    from rota.core.facts.node import Allocation, Node
     from rota.scheduling.scheduler import Scheduler
 
+Ground = tuple[object, ...]
 #: Jobs of the line that are planned; of one that stands further behind no plan tells.
 DEPTH = 100
 #: A start that is further away waits for a job without a limit: nobody can say when that ends.
@@ -32,6 +34,39 @@ class Pledge(NamedTuple):
 
     start_s: float
     room: tuple[Allocation, ...]
+
+
+class Weighed(NamedTuple):
+    """The start that was found for a job, and what that rests on."""
+
+    pledge: Pledge | None
+    ground: Ground = ()
+
+
+def weigh(scheduler: Scheduler, spec: JobSpec, now_s: float) -> Weighed:
+    """What can be promised, to be held against the Cluster later on."""
+    pledge = pledge_for(scheduler, spec, now_s)
+    return Weighed(pledge, ground_of(scheduler.cluster, pledge.room) if pledge is not None else ())
+
+
+def ground_of(cluster: Cluster, room: tuple[Allocation, ...]) -> Ground:
+    """Who may stay how long on the nodes of this room, what is kept there, and the rules.
+
+    While these are the same, nothing has come between the room and its job.
+    """
+    names = dict.fromkeys(held.node for held in room)
+    known = [cluster.nodes[name] for name in names if name in cluster.nodes]
+    return (
+        cluster.agenda.rules_version,
+        tuple(cluster.reservations.values()),
+        *((node.takes_work, node.spec, {**node.live}, {**node.withheld}) for node in known),
+        *(_limits_s(cluster, node) for node in known),
+    )
+
+
+def _limits_s(cluster: Cluster, node: Node) -> list[int]:
+    jobs = (cluster.jobs[cluster.live.where[uid][0]] for uid in node.live)
+    return [job.spec.time_limit_s for job in jobs]
 
 
 def jobs_ahead(scheduler: Scheduler, spec: JobSpec, now_s: float) -> int | None:

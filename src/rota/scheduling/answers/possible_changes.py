@@ -30,7 +30,7 @@ STEPS = 24
 MARGIN_S = 60
 
 
-class Step(NamedTuple):
+class OtherWish(NamedTuple):
     """One other way to ask."""
 
     spec: JobSpec
@@ -40,12 +40,12 @@ class Step(NamedTuple):
     loss: float
 
 
-def knobs(spec: JobSpec, world: WhatIf, priority_max: int) -> Iterator[list[Step]]:
+def knobs(spec: JobSpec, world: WhatIf, priority_max: int) -> Iterator[list[OtherWish]]:
     """For every wish that could be smaller or other: steps that help the more, the further they go.
 
     The usual suspects come first.
     """
-    wishes: tuple[Iterable[Step], ...] = (
+    wishes: tuple[Iterable[OtherWish], ...] = (
         _gpus(spec),
         _gpu_type(spec),
         _amounts(spec, world, *_CPUS),
@@ -69,12 +69,12 @@ def _with(spec: JobSpec, **changes: object) -> JobSpec:
     return replace(spec, roles=(changed, *spec.roles[1:]))
 
 
-def _less(spec: JobSpec, field: str, amount: int, text: str, options: str) -> Step:
+def _less(spec: JobSpec, field: str, amount: int, text: str, options: str) -> OtherWish:
     asked = getattr(spec.request, field)
-    return Step(_with(spec, **{field: amount}), text, options, (asked - amount) / asked)
+    return OtherWish(_with(spec, **{field: amount}), text, options, (asked - amount) / asked)
 
 
-def _gpus(spec: JobSpec) -> Iterator[Step]:
+def _gpus(spec: JobSpec) -> Iterator[OtherWish]:
     asked = spec.request.device_count
     if spec.request.device_milli:
         return
@@ -84,12 +84,12 @@ def _gpus(spec: JobSpec) -> Iterator[Step]:
         yield _less(spec, "device_count", count, text, f"--gpus {count}")
 
 
-def _gpu_type(spec: JobSpec) -> Iterator[Step]:
+def _gpu_type(spec: JobSpec) -> Iterator[OtherWish]:
     request = spec.request
     if request.device_count and request.device_type:
         text = f"take any type instead of {request.device_type}"
         options = f"{_gpu_words(request)} --gpu-type auto"
-        yield Step(_with(spec, device_type=""), text, options, 0.2)
+        yield OtherWish(_with(spec, device_type=""), text, options, 0.2)
 
 
 def _gpu_words(request: Request) -> str:
@@ -106,7 +106,7 @@ _DISK = ("disk_mib", "of disk", "--disk", format_mib)
 
 def _amounts(
     spec: JobSpec, world: WhatIf, field: str, words: str, option: str, shown: Callable[[int], str]
-) -> Iterator[Step]:
+) -> Iterator[OtherWish]:
     asked = getattr(spec.request, field)
     free = [getattr(room, field) for room in world.scheduler.space.rooms.values()]
     grain = 1 if field != "cpu_milli" else 1000 if asked > 1000 else 100
@@ -115,7 +115,7 @@ def _amounts(
         yield _less(spec, field, less, text, f"{option} {shown(less)}")
 
 
-def _gpu_memory(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+def _gpu_memory(spec: JobSpec, world: WhatIf) -> Iterator[OtherWish]:
     request = spec.request
     asked = request.device_memory_mib
     for mib in _ladder(asked, _card_memory(spec, world), 1):
@@ -124,7 +124,7 @@ def _gpu_memory(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
         yield _less(spec, "device_memory_mib", mib, text, options)
 
 
-def _shared(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+def _shared(spec: JobSpec, world: WhatIf) -> Iterator[OtherWish]:
     """Beside other shared jobs, with what memory there is."""
     request = spec.request
     if request.shared or not request.device_count:
@@ -137,7 +137,7 @@ def _shared(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
             text = f"share a GPU, with {format_mib(mib)} on it"
             options = f"{_gpu_words(request)} --shared --gpu-mem {format_mib(mib)}"
             changed = _with(spec, shared=True, device_memory_mib=mib)
-            yield Step(changed, text, options, 0.5)
+            yield OtherWish(changed, text, options, 0.5)
 
 
 def _card_memory(spec: JobSpec, world: WhatIf) -> list[int]:
@@ -168,7 +168,7 @@ def _nice(amount: int, grain: int) -> int:
     return amount
 
 
-def _time(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+def _time(spec: JobSpec, world: WhatIf) -> Iterator[OtherWish]:
     """Limits that end before claims on the node begin, longest first."""
     asked = spec.time_limit_s
     claims = world.scheduler.timeline.claims.values()
@@ -180,7 +180,7 @@ def _time(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
         words = f"instead of {format_duration(asked)}" if asked else "(it has none)"
         loss = (asked - length) / asked if asked else 0.1
         changed = replace(spec, time_limit_s=length)
-        yield Step(changed, f"limit it to {shown} {words}", f"--time {shown}", loss)
+        yield OtherWish(changed, f"limit it to {shown} {words}", f"--time {shown}", loss)
 
 
 def _nice_time(length_s: int) -> int:
@@ -190,7 +190,7 @@ def _nice_time(length_s: int) -> int:
     return length_s
 
 
-def _tasks(spec: JobSpec) -> Iterator[Step]:
+def _tasks(spec: JobSpec) -> Iterator[OtherWish]:
     role = spec.roles[0]
     if len(spec.roles) > 1:
         return
@@ -204,16 +204,16 @@ def _tasks(spec: JobSpec) -> Iterator[Step]:
             placement=replace(spec.placement, node_count=nodes),
         )
         text = f"start {count} of its {role.count} tasks"
-        yield Step(changed, text, f"--tasks {count}{fewer}", (role.count - count) / role.count)
+        yield OtherWish(changed, text, f"--tasks {count}{fewer}", (role.count - count) / role.count)
 
 
-def _placement(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+def _placement(spec: JobSpec, world: WhatIf) -> Iterator[OtherWish]:
     """Without one of the things that it says about where it runs."""
     now = spec.placement
 
-    def step(text: str, options: str, loss: float, **changes: object) -> Step:
+    def step(text: str, options: str, loss: float, **changes: object) -> OtherWish:
         placement: Placement = replace(now, **changes)
-        return Step(replace(spec, placement=placement), text, options, loss)
+        return OtherWish(replace(spec, placement=placement), text, options, loss)
 
     for selector in now.selectors:
         if not selector.weight:
@@ -232,10 +232,12 @@ def _placement(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
     yield from _company(now, step)
     if spec.service is ServiceClass.GUARANTEED:
         changed = replace(spec, service=ServiceClass.BURSTABLE)
-        yield Step(changed, "do without a guarantee", "--qos burstable", 0.3)
+        yield OtherWish(changed, "do without a guarantee", "--qos burstable", 0.3)
 
 
-def _tolerations(now: Placement, world: WhatIf, step: Callable[..., Step]) -> Iterator[Step]:
+def _tolerations(
+    now: Placement, world: WhatIf, step: Callable[..., OtherWish]
+) -> Iterator[OtherWish]:
     keys = {
         taint.key: None
         for kind in world.scheduler.space.class_of.values()
@@ -249,7 +251,7 @@ def _tolerations(now: Placement, world: WhatIf, step: Callable[..., Step]) -> It
         yield step(f"tolerate {key}", _repeated("--tolerate", words), 0.1, tolerations=borne)
 
 
-def _places(now: Placement, step: Callable[..., Step]) -> Iterator[Step]:
+def _places(now: Placement, step: Callable[..., OtherWish]) -> Iterator[OtherWish]:
     """Nodes, a cluster or an engine that it names."""
     if now.exclude:
         yield step("allow the excluded nodes", "--exclude ''", 0.2, exclude=())
@@ -260,7 +262,7 @@ def _places(now: Placement, step: Callable[..., Step]) -> Iterator[Step]:
             yield step(f"allow every {name}", f"--{name} ''", 0.2, **{name: ""})
 
 
-def _company(now: Placement, step: Callable[..., Step]) -> Iterator[Step]:
+def _company(now: Placement, step: Callable[..., OtherWish]) -> Iterator[OtherWish]:
     for apart, option in ((False, "--near"), (True, "--apart")):
         if any(one.apart is apart and not one.weight for one in now.affinities):
             rest = tuple(one for one in now.affinities if one.apart is not apart)
@@ -272,17 +274,17 @@ def _repeated(option: str, words: list[str]) -> str:
     return " ".join(f"{option} {quote(word)}" for word in words) or f"{option} ''"
 
 
-def _queues(spec: JobSpec, world: WhatIf) -> Iterator[Step]:
+def _queues(spec: JobSpec, world: WhatIf) -> Iterator[OtherWish]:
     for name, queue in sorted(world.cluster.queues.items()):
         foreign = bool(queue.project) and queue.project != spec.project
         takes = queue.state is QueueState.ACTIVE and not queue.outside
         if name != spec.queue and takes and not foreign:
             changed = replace(spec, queue=name)
-            yield Step(changed, f"move it to queue {name}", f"--queue {quote(name)}", 0.15)
+            yield OtherWish(changed, f"move it to queue {name}", f"--queue {quote(name)}", 0.15)
 
 
-def _priority(spec: JobSpec, priority_max: int) -> Iterator[Step]:
+def _priority(spec: JobSpec, priority_max: int) -> Iterator[OtherWish]:
     if spec.priority < priority_max:
         changed = replace(spec, priority=priority_max)
         text = f"raise its priority from {spec.priority} to {priority_max}"
-        yield Step(changed, text, f"--priority {priority_max}", 0.9)
+        yield OtherWish(changed, text, f"--priority {priority_max}", 0.9)

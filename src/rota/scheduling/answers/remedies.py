@@ -15,7 +15,7 @@ import msgspec
 from rota.core.facts.tenant import Limits, Quota, User
 from rota.core.words.units import format_mib
 from rota.scheduling.answers import reasons as why
-from rota.scheduling.answers.whatif import Dropped, Replaced, Resumed, Together, active
+from rota.scheduling.answers.whatif import Replaced, Resumed, Together, WithoutRecord, active
 from rota.scheduling.limits.quota_rules import Dimension
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
     from rota.scheduling.answers.reasons import Reason
-    from rota.scheduling.answers.whatif import Change
+    from rota.scheduling.answers.whatif import Supposed
 
 #: Field of ``Limits`` and option of ``rota quota set``.
 _LIMITS = {
@@ -41,7 +41,7 @@ class Remedy(NamedTuple):
 
     text: str
     command: str
-    change: Change
+    change: Supposed
     loss: float
     #: Only an operator may.
     operator: bool = True
@@ -63,7 +63,7 @@ def remedies(reason: Reason, cluster: Cluster) -> Iterator[Remedy]:
         case why.Claimed() if reason.reservation:
             command = f"rota reserve remove {reason.reservation}"
             text = f"remove reservation {reason.reservation}"
-            yield Remedy(text, command, Dropped("reservations", reason.reservation), 0.8)
+            yield Remedy(text, command, WithoutRecord("reservations", reason.reservation), 0.8)
         case _:
             return
 
@@ -133,10 +133,10 @@ def _of_quota(reason: why.OverQuota, cluster: Cluster) -> Iterator[Remedy]:
 
 def _of_project(
     reason: why.OverQuota, cluster: Cluster, name: str, field: str, value: int, kind: str
-) -> Change | None:
+) -> Supposed | None:
     """The command sets a hard limit in Rota and, where Rota writes there, at the provider."""
     project, outer = cluster.accounts.projects.get(name), cluster.accounts.outer.get(name)
-    changes: list[Change] = []
+    changes: list[Supposed] = []
     if project is not None:
         own = getattr(project.quota.hard, field, None)
         if reason.provider and own is not None and own < value:

@@ -27,7 +27,7 @@ from rota.scheduling.answers.reasons import (
 )
 from rota.scheduling.later.promises import asking_of
 from rota.scheduling.place.devices import open_devices
-from rota.scheduling.place.filters import FILTERS, NO_PROBLEM, Case, Problem, problems
+from rota.scheduling.place.filters import FILTERS, NO_PROBLEM, Case, FilterProblem, problems
 from rota.scheduling.place.node_checks import pool_problem
 from rota.scheduling.place.node_room import Room
 
@@ -77,7 +77,7 @@ class Survey:
         self._request = request
         self._firm = entry.shape.service is ServiceClass.GUARANTEED
         self._tallies: dict[str, dict[object, _Tally]] = {}
-        self._static: dict[int, tuple[Problem, Nearness]] = {}
+        self._static: dict[int, tuple[FilterProblem, Nearness]] = {}
         #: Nodes that would take one task now, and the first of them.
         self.open = 0
         self.open_nodes: list[str] = []
@@ -99,8 +99,8 @@ class Survey:
         problem, nearest = self._problem(node)
         if problem.filter == "taints" and is_away(node):
             note = node.spec.remarks[-1] if node.spec.remarks else ""
-            self._count("node_away", "away", Away(nodes=count, node=name, state="away", note=note),
-                        (), count)  # fmt: skip
+            away = Away(nodes=count, node=name, state="away", note=note)
+            self._count("node_away", "away", away, (), count)
         elif problem.filter:
             reason: Reason = Unfit(
                 filter=problem.filter, nodes=count, node=name, problem=problem.text
@@ -113,12 +113,14 @@ class Survey:
         else:
             self._look_into(name, count)
 
-    def _problem(self, node: Node) -> tuple[Problem, Nearness]:
+    def _problem(self, node: Node) -> tuple[FilterProblem, Nearness]:
         """What filters say; one answer per class, unless the job names single nodes."""
         this, placement = self._pass, self._shape.placement
         kind = this.space.class_of.get(node.name)
         labels, taints = node.all_labels, node.all_taints
-        case = Case(self._shape, self._request, node.spec, labels, taints, this.policy, node.name)
+        case = Case(
+            self._shape, self._request, node.spec, labels, taints, this.cluster.policy, node.name
+        )
         if placement.nodes or placement.exclude or kind is None:
             return _judged(case)
         if kind.id not in self._static:
@@ -155,7 +157,7 @@ class Survey:
         this = self._pass
         room = this.space.rooms.get(name)
         if room is None or name in this.scheduler.changed_nodes():
-            return Room.now(this.cluster.nodes[name], this.policy.place)
+            return Room.now(this.cluster.nodes[name], this.cluster.policy.place)
         return room
 
     def _claimed(self, name: str) -> Claimed | WouldDelay | None:
@@ -228,10 +230,10 @@ def _with_count(tally: _Tally) -> Reason:
     return reason
 
 
-def _judged(case: Case) -> tuple[Problem, Nearness]:
+def _judged(case: Case) -> tuple[FilterProblem, Nearness]:
     """The first filter that objects. A node is the nearer the fewer filters object, and the later
     in the chain the first of them stands."""
-    found: list[Problem] = []
+    found: list[FilterProblem] = []
     for problem in problems(case):
         found.append(problem)
         if problem.filter in _CHOSEN:

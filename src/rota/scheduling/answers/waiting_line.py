@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.facts.resources import NOTHING, Amount
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.line_plan import pack
+from rota.scheduling.answers.line_play import LinePiece, Rule, rule_of
 from rota.scheduling.limits.least import least_of
 from rota.scheduling.order.heads import Head
+from rota.scheduling.order.lengths import stay_s_of
 from rota.scheduling.outcomes import Barred, Capped
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane
     from rota.core.facts.job import JobSpec
-    from rota.scheduling.answers.line_plan import Piece
+    from rota.scheduling.api import Entry
     from rota.scheduling.order.keys import Key
     from rota.scheduling.scheduler import Scheduler
 
@@ -33,12 +35,13 @@ SOON_S = 1.0
 
 
 class WaitingLine(NamedTuple):
-    """Jobs in order and their pieces, what runs, and what is free."""
+    """Jobs in order and their pieces, what runs, what is free, and what may pass."""
 
     jobs: list[int]
-    pieces: list[Piece]
-    running: list[Piece]
+    pieces: list[LinePiece]
+    running: list[LinePiece]
     free: int
+    rule: Rule
 
 
 def packed(amount: Amount) -> int:
@@ -67,7 +70,7 @@ def line_in_steps(
     Whether these are in the line depends on the step; the next look will know.
     """
     cluster = scheduler.cluster
-    keyed: dict[int, tuple[Key, Piece]] = {}
+    keyed: dict[int, tuple[Key, LinePiece]] = {}
     keys, left = Inquiry(scheduler, now_s).this.keys, STEP
     fitting: dict[int, bool] = {}
     for lane in [*cluster.lanes.lanes.values()]:
@@ -78,10 +81,11 @@ def line_in_steps(
             if not fitting[shape] or _is_capped(scheduler, lane):
                 break
             amount = scheduler.amount(shape)
+            size = packed(amount)
             found = islice(_jobs(cluster, lane, amount), done, done + STEP)
             pieces = [
-                (job, (keys.of(head.entry, amount), _piece(amount, lasts_s(spec, 0.0))))
-                for job, spec, head in found
+                (job, (keys.of(entry, amount), piece_of(cluster, spec, size, entry.run_s, lasts_s)))
+                for job, spec, entry in found
             ]
             keyed.update(pieces)
             taken = len(pieces)
@@ -90,14 +94,22 @@ def line_in_steps(
                 yield
                 keys, left = Inquiry(scheduler, now_s).this.keys, STEP
     yield
-    free, running = _held(cluster, now_s, lasts_s)
+    free, running = yield from _held(cluster, now_s, lasts_s)
+    yield
     ranked = sorted((key, job, piece) for job, (key, piece) in keyed.items())[:LINE_MAX]
     jobs, line = [job for _, job, _ in ranked], [piece for _, _, piece in ranked]
-    return WaitingLine(jobs, line, running, free)
+    return WaitingLine(jobs, line, running, free, rule_of(cluster.policy))
 
 
-def _piece(amount: Amount, lasts_s: float) -> Piece:
-    return packed(amount), max(lasts_s, SOON_S)
+def piece_of(
+    cluster: Cluster,
+    spec: JobSpec,
+    size: int,
+    passes_s: float,
+    lasts_s: Callable[[JobSpec, float], float],
+) -> LinePiece:
+    """A job that waits: how long it will last, and what a pass takes it to."""
+    return LinePiece(size, max(lasts_s(spec, 0.0), SOON_S), passes_s, stay_s_of(cluster, spec, 0.0))
 
 
 def _suits_a_node(scheduler: Scheduler, shape: int) -> bool:
@@ -111,16 +123,16 @@ def _is_capped(scheduler: Scheduler, lane: Lane) -> bool:
     return lane.number not in waits.open and isinstance(waits.of(lane.number), Capped | Barred)
 
 
-def _jobs(cluster: Cluster, lane: Lane, amount: Amount) -> Iterator[tuple[int, JobSpec, Head]]:
+def _jobs(cluster: Cluster, lane: Lane, amount: Amount) -> Iterator[tuple[int, JobSpec, Entry]]:
     head = Head(cluster, lane, amount)
     while (entry := head.advance(cluster)) is not None:
         item = cluster.arrays[head.array] if head.array else cluster.jobs[entry.job]
-        yield entry.job, item.spec, head
+        yield entry.job, item.spec, entry
 
 
 def _held(
     cluster: Cluster, now_s: float, lasts_s: Callable[[JobSpec, float], float]
-) -> tuple[int, list[Piece]]:
+) -> Generator[None, None, tuple[int, list[LinePiece]]]:
     """What nobody holds on nodes that take work; what each job that runs gives back, and when."""
     free = NOTHING
     for node in cluster.nodes.values():
@@ -128,11 +140,17 @@ def _held(
             spec = node.spec
             devices = 1000 * len(spec.devices)
             free = free.plus(Amount(spec.cpu_milli, spec.memory_mib, spec.disk_mib, devices))
-    running: list[Piece] = []
-    for number in dict.fromkeys(job for job, _ in cluster.live.where.values()):
-        job = cluster.jobs[number]
+    running: list[LinePiece] = []
+    for done, number in enumerate(dict.fromkeys(job for job, _ in cluster.live.where.values())):
+        if done % STEP == STEP - 1:
+            yield
+        job = cluster.jobs.get(number)
+        if job is None or not job.live_attempts:
+            continue
         held = least_of(cluster.lanes.shape_of(job.spec))
         free = free.plus(held, -1)
         ran_s = max(now_s - job.started_s, 0.0) if job.started_s else 0.0
-        running.append((packed(held), max(lasts_s(job.spec, ran_s) - ran_s, SOON_S)))
+        left_s = max(lasts_s(job.spec, ran_s) - ran_s, SOON_S)
+        stays_s = max(stay_s_of(cluster, job.spec, ran_s) - ran_s, SOON_S)
+        running.append(LinePiece(packed(held), left_s, 0.0, stays_s))
     return packed(free), running

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Allocation
     from rota.core.facts.tenant import Queue
-    from rota.scheduling.api import Plan, Promise, Start
+    from rota.scheduling.api import PassResult, Promise, Start
     from rota.scheduling.scheduler import Scheduler
 
 #: Starts looked at in one trial; a queue that has been worked through has few to come.
@@ -42,7 +42,7 @@ STARTS_MAX = 4096
 DEPTH = 20
 
 
-class Change(Protocol):
+class Supposed(Protocol):
     """Something to try."""
 
     def make(self, world: WhatIf) -> None: ...
@@ -92,7 +92,7 @@ class Added(NamedTuple):
             world.enter(job, 0)
 
 
-class Gone(NamedTuple):
+class JobGone(NamedTuple):
     """A running job has left: its room, its places under caps and its holdings are free."""
 
     job: int
@@ -148,14 +148,14 @@ class Replaced(NamedTuple):
 class Together(NamedTuple):
     """Several changes that one command makes."""
 
-    changes: tuple[Change, ...]
+    changes: tuple[Supposed, ...]
 
     def make(self, world: WhatIf) -> None:
         for change in self.changes:
             change.make(world)
 
 
-class Dropped(NamedTuple):
+class WithoutRecord(NamedTuple):
     """One record less in one of the Cluster's tables: a reservation."""
 
     table: str
@@ -266,12 +266,12 @@ class WhatIf:
         for name in self._dirty:
             self.cluster.agenda.touch(name)
 
-    def make(self, *changes: Change) -> None:
+    def make(self, *changes: Supposed) -> None:
         """Changes that stay until ``take_back``."""
         for change in changes:
             change.make(self)
 
-    def run(self) -> Plan:
+    def run(self) -> PassResult:
         """A full pass over the Cluster as it is in this world."""
         scheduler = self.scheduler
         self.trials += 1
@@ -288,7 +288,7 @@ class WhatIf:
             self.cluster.agenda.touch(allocation.node)
         return plan
 
-    def start_of(self, job: int, *changes: Change) -> Start | None:
+    def start_of(self, job: int, *changes: Supposed) -> Start | None:
         """How the job (of an array: one of its elements) would start after these changes."""
         mark = len(self._undo)
         try:
@@ -318,6 +318,6 @@ class WhatIf:
             self._back_to(mark)
 
 
-def start_in(plan: Plan, job: int) -> Start | None:
+def start_in(plan: PassResult, job: int) -> Start | None:
     """The start of a job, or of an element of the array with that id."""
     return next((start for start in plan.starts if job in (start.job, start.array)), None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.array import Array
-from rota.core.facts.indices import Run
+from rota.core.facts.indices import IndexRun
 from rota.scheduling.answers.whatif import WhatIf
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ class AddedArray(NamedTuple):
             uid="",
             spec=self.spec,
             submitted_s=now_s,
-            runs=(Run(0, self.elements - 1),),
+            runs=(IndexRun(0, self.elements - 1),),
             count=self.elements,
             cap=self.cap,
             eligible_s=now_s,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rota.core.facts.job import ServiceClass
-from rota.scheduling.limits.quota import Part
+from rota.scheduling.limits.quota import GivenBack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,9 +26,9 @@ class Lent(Protocol):
     def moves(self) -> int:
         """Grows with whatever changes how much an account borrows."""
 
-    def reclaimable(self, part: Part) -> bool: ...
+    def reclaimable(self, part: GivenBack) -> bool: ...
 
-    def all_reclaimable(self, parts: Sequence[Part], gone: Sequence[Part]) -> bool: ...
+    def all_reclaimable(self, parts: Sequence[GivenBack], gone: Sequence[GivenBack]) -> bool: ...
 
 
 class Claimant(NamedTuple):
@@ -103,5 +103,5 @@ class Claimant(NamedTuple):
             return False
         return (unit.best_effort and not self.best_effort) or self.is_above(unit.priority)
 
-    def _part(self, unit: Unit) -> Part:
-        return Part(self.jobs[unit.job], unit.amount, unit.task < 0)
+    def _part(self, unit: Unit) -> GivenBack:
+        return GivenBack(self.jobs[unit.job], unit.amount, unit.task < 0)

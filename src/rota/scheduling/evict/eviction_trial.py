@@ -6,7 +6,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from rota.core.facts.job import ServiceClass
-from rota.scheduling.evict.node_units import Wish
+from rota.scheduling.evict.node_units import TaskWish
 from rota.scheduling.place.trial_rooms import count_in, place_among
 
 if TYPE_CHECKING:
@@ -65,10 +65,10 @@ class Trial:
     def room(self, name: str) -> Room:
         return self._copies.get(name) or self._rooms[name]
 
-    def wish(self, name: str, request: Request) -> Wish:
+    def wish(self, name: str, request: Request) -> TaskWish:
         """What one task asks of a node."""
         alone = self._shape.placement.exclusive
-        return Wish(request, self._firm, alone, alone and name in self.used)
+        return TaskWish(request, self._firm, alone, alone and name in self.used)
 
     def put(self, name: str, request: Request) -> Allocation:
         """Place one task on a node that has room for it."""

@@ -42,7 +42,7 @@ ATTEMPTS, ALONE = ("attempts", -1), ("alone", -1)
 HOLDERS, TAKERS, SHARED_MIB = "holders", "takers", "shared"
 
 
-class Wish(NamedTuple):
+class TaskWish(NamedTuple):
     """What one task asks of a node; ``own``: the job has the node to itself already."""
 
     request: Request
@@ -180,7 +180,7 @@ class NodeUnits:
             free_share,
         )
 
-    def least_cost(self, wish: Wish, room: Room) -> float | None:
+    def least_cost(self, wish: TaskWish, room: Room) -> float | None:
         """No set of these that makes enough room costs less than this; None: none does.
 
         While rooms only shrink, costs only grow: what devices once cost stays a lower bound.
@@ -195,7 +195,7 @@ class NodeUnits:
         devices = self._openings[key]
         return None if devices is None else max(least, devices)
 
-    def _open(self, wish: Wish, room: Room) -> float | None:
+    def _open(self, wish: TaskWish, room: Room) -> float | None:
         """What so many devices cost at the least."""
         rooms, count = room.devices.values(), wish.request.device_count
         lack = count - len(open_devices(wish.request, rooms))
@@ -208,7 +208,7 @@ class NodeUnits:
 
     def cheapest(
         self,
-        wish: Wish,
+        wish: TaskWish,
         room: Room,
         fits: Callable[[list[Unit]], bool],
         goes_with: Callable[[Unit, list[Unit]], bool] | None,
@@ -238,7 +238,7 @@ class NodeUnits:
             below, left = search.below, search.left
         return best, left > 0
 
-    def _choices(self, wish: Wish, room: Room) -> Iterator[tuple[float, list[Column]]]:
+    def _choices(self, wish: TaskWish, room: Room) -> Iterator[tuple[float, list[Column]]]:
         """What units give and how much of it is needed, for each choice of devices to share; and
         the least that these devices cost."""
         needs, rooms = wish.needs(room), room.devices.values()

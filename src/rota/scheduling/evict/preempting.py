@@ -12,7 +12,7 @@ from rota.scheduling.evict.search import Preemption
 from rota.scheduling.evict.worth import Worth
 from rota.scheduling.later.promises import asking_of
 from rota.scheduling.limits.least import least_of
-from rota.scheduling.limits.quota import Part
+from rota.scheduling.limits.quota import GivenBack
 from rota.scheduling.place.gang import Placed
 
 if TYPE_CHECKING:
@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import LaneKey, Shape
     from rota.core.facts.loans import Loan
     from rota.core.facts.node import Allocation
-    from rota.core.facts.policy import Policy, PreemptRules
-    from rota.scheduling.api import Entry, Plan, View
+    from rota.core.facts.policy import PreemptRules
+    from rota.scheduling.api import Entry, PassResult, View
     from rota.scheduling.evict.claimant import Claimant
     from rota.scheduling.evict.prospects import Prospect, Prospects
     from rota.scheduling.evict.search import Takeover
@@ -41,19 +41,18 @@ POSTPONED_S = 5.0
 INFINITE = float("inf")
 
 
-class Host(Protocol):
+class EvictingPass(Protocol):
     """What preemption needs of the pass that it is part of."""
 
     cluster: Cluster
-    rules: Rules
     view: View
     quotas: Quotas
     checks: NodeChecks
     promising: Promising
-    plan: Plan
+    plan: PassResult
 
     @property
-    def policy(self) -> Policy: ...
+    def rules(self) -> Rules: ...
 
     @property
     def now_s(self) -> float: ...
@@ -103,7 +102,7 @@ class Miss(NamedTuple):
 class Takeovers:
     """Made for each pass; costs nothing until a job finds no room and may take some."""
 
-    def __init__(self, this: Host, prospects: Prospects) -> None:
+    def __init__(self, this: EvictingPass, prospects: Prospects) -> None:
         self._pass = this
         self._prospects = prospects
         self._worth = Worth(this.cluster, this.view)
@@ -279,7 +278,9 @@ class Takeovers:
         this.promising.take_back({held.node for held in takeover.allocations}, self._would_borrow)
         for unit in takeover.units:
             if unit.job and not unit.lends:
-                this.quotas.evict(Part(this.cluster.jobs[unit.job], unit.amount, unit.task < 0))
+                this.quotas.evict(
+                    GivenBack(this.cluster.jobs[unit.job], unit.amount, unit.task < 0)
+                )
 
     def _is_vain(self, head: Head, entry: Entry, priority: float) -> bool:
         """Remember a search in vain; whether only nodes that change may help."""
@@ -322,7 +323,7 @@ class Takeovers:
 
     @property
     def _rules(self) -> PreemptRules:
-        return self._pass.policy.preempt
+        return self._pass.cluster.policy.preempt
 
     def _searching(self) -> Preemption:
         if self._search is None:

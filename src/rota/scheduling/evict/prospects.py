@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.job import ServiceClass
 from rota.scheduling.evict.lending import suspends
-from rota.scheduling.evict.node_units import Wish
+from rota.scheduling.evict.node_units import TaskWish
 from rota.scheduling.order.orderings import MULTIFACTOR
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ def _takes(shape: Shape, role: int, most: int, room: Room) -> int:
     if request.cpu_milli > room.cpu_milli or request.memory_mib > room.memory_mib:
         return 0
     firm = shape.service is ServiceClass.GUARANTEED
-    if not Wish(request, firm, shape.placement.exclusive, False).fits(room):
+    if not TaskWish(request, firm, shape.placement.exclusive, False).fits(room):
         return 0
     pairs = [
         (room.cpu_milli, request.cpu_milli),

@@ -23,7 +23,7 @@ from rota.scheduling.evict.claimant import Claimant
 from rota.scheduling.evict.eviction_trial import NodeWithout, Trial, least_tasks
 from rota.scheduling.evict.lending import loans_for
 from rota.scheduling.evict.unit import Unit, fits_in_set
-from rota.scheduling.evict.victim_nodes import Front
+from rota.scheduling.evict.victim_nodes import NodeFront
 from rota.scheduling.evict.victims import Candidates, mode_of
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class Takeover(NamedTuple):
     borrows: tuple[tuple[Loan, ...], ...] = ()
 
 
-class Site(NamedTuple):
+class EvictionNodes(NamedTuple):
     """The nodes that a search is about: of one group, and without those that are barred."""
 
     group: str
@@ -79,7 +79,7 @@ class Found(NamedTuple):
     units: list[Unit]
 
 
-class Way(NamedTuple):
+class EvictionPlan(NamedTuple):
     """Victims, and what all tasks get in their place."""
 
     units: list[Unit]
@@ -106,7 +106,7 @@ class Preemption:
         self._rules = cluster.policy.preempt
         #: CPUs that jobs of this pass were promised from leavers, by node.
         self._pins: dict[str, dict[int, None]] = {}
-        self._fronts: dict[tuple[object, ...], Front] = {}
+        self._fronts: dict[tuple[object, ...], NodeFront] = {}
         #: The nodes where victims leave, as they were chosen.
         self._news: list[str] = []
 
@@ -133,7 +133,7 @@ class Preemption:
             return None
         best: Takeover | None = None
         for group, members in self._groups(entry.shape.placement.topology, names).items():
-            found = self._find_in(Site(group, members, barred), entry, claimant)
+            found = self._find_in(EvictionNodes(group, members, barred), entry, claimant)
             if found is not None and (best is None or found.cost < best.cost):
                 best = found
         return best
@@ -149,9 +149,9 @@ class Preemption:
                 groups.setdefault(value, []).append(name)
         return groups
 
-    def _find_in(self, site: Site, entry: Entry, claimant: Claimant) -> Takeover | None:
+    def _find_in(self, site: EvictionNodes, entry: Entry, claimant: Claimant) -> Takeover | None:
         for shrinks in (True, False) if self.candidates.elastic else (False,):
-            search = Search(self, entry, claimant, site, shrinks=shrinks)
+            search = VictimSearch(self, entry, claimant, site, shrinks=shrinks)
             way = search.run()
             if way is not None:
                 return self._takeover(search, way)
@@ -169,19 +169,19 @@ class Preemption:
         promised = [cpu for uid in node.withheld for cpu in node.live[uid].cpus]
         return [*promised, *self._pins.get(name, ())]
 
-    def front(self, search: Search, request: Request) -> Front:
+    def front(self, search: VictimSearch, request: Request) -> NodeFront:
         """Nodes by the least that they could cost, kept for the next job of this shape."""
         key = (search.entry.key.shape, request, search.rights, search.site.group)
         front, names = self._fronts.get(key), search.site.names
         if front is None or front.names != names:
             allowed, rooms = search.allowed, self.rooms
-            front = self._fronts[key] = Front(
+            front = self._fronts[key] = NodeFront(
                 names, lambda some: allowed.bounds(some, request, rooms), self._news
             )
         front.catch_up()
         return front
 
-    def _takeover(self, search: Search, way: Way) -> Takeover:
+    def _takeover(self, search: VictimSearch, way: EvictionPlan) -> Takeover:
         units, allocations = way
         used = {allocation.node for allocation in allocations}
         leavers = [unit for unit in units if not unit.lends]
@@ -220,7 +220,7 @@ class Preemption:
         return PreemptMode.REQUEUE if mode is PreemptMode.SUSPEND else mode
 
 
-class Search:
+class VictimSearch:
     """The search on behalf of one job."""
 
     def __init__(
@@ -228,7 +228,7 @@ class Search:
         preemption: Preemption,
         entry: Entry,
         claimant: Claimant,
-        site: Site,
+        site: EvictionNodes,
         *,
         shrinks: bool,
     ) -> None:
@@ -256,7 +256,7 @@ class Search:
         """Whether a unit may be evicted beside others."""
         return fits_in_set(unit, chosen) and self.claimant.may_have_all([*chosen, unit])
 
-    def run(self) -> Way | None:
+    def run(self) -> EvictionPlan | None:
         if (len(self.tasks) > 1 or self._spread) and len(self.names) <= EXACT_NODES:
             units = self._all_units()
             if len(units) <= EXACT_UNITS:
@@ -267,14 +267,14 @@ class Search:
         found = {unit: None for name in self.names for unit in self.allowed.on(name).units}
         return sorted(found, key=lambda unit: unit.order)
 
-    def _place(self, units: list[Unit], names: Sequence[str]) -> Way | None:
+    def _place(self, units: list[Unit], names: Sequence[str]) -> EvictionPlan | None:
         """The way without these units, on these nodes."""
         placed = self.trial(units).place(names)
-        return None if placed is None else Way(units, placed)
+        return None if placed is None else EvictionPlan(units, placed)
 
-    def _search_all(self, units: list[Unit]) -> Way | None:
+    def _search_all(self, units: list[Unit]) -> EvictionPlan | None:
         """Every set, by ascending cost."""
-        ways: list[Way] = []
+        ways: list[EvictionPlan] = []
 
         def fits(chosen: list[Unit]) -> bool:
             way = self._place(chosen, self.names)
@@ -284,7 +284,7 @@ class Search:
         CheapestSet(units, fits, self.goes_with).find()
         return self._let_off(ways[-1], self.names) if ways else None
 
-    def _search_by_node(self) -> Way | None:
+    def _search_by_node(self) -> EvictionPlan | None:
         """Task by task: on free room if there is some, else on the cheapest node."""
         trial, chosen, single = self.trial(), list[Unit](), len(self.tasks) == 1
         allocations: list[Allocation] = []
@@ -301,14 +301,14 @@ class Search:
             allocations.append(trial.put(name, request))
         if self._spread:
             return self._until_placed(chosen)
-        way = Way(chosen, allocations)
+        way = EvictionPlan(chosen, allocations)
         return way if single else self._let_off(way, sorted(trial.used))
 
     @cached_property
     def _allowed(self) -> frozenset[str]:
         return frozenset(self.names)
 
-    def _until_placed(self, chosen: list[Unit]) -> Way | None:
+    def _until_placed(self, chosen: list[Unit]) -> EvictionPlan | None:
         """More victims, cheapest first and ever more of them, until all tasks are spread."""
         rest, portion = self._all_units(), 1
         while (way := self._place(chosen, self.names)) is None:
@@ -320,9 +320,9 @@ class Search:
             rest, portion = rest[portion:], 2 * portion
         used = {allocation.node for allocation in way.allocations}
         near = [unit for unit in chosen if any(held.node in used for _, held in unit.held)]
-        return self._let_off(Way(near, way.allocations), sorted(used))
+        return self._let_off(EvictionPlan(near, way.allocations), sorted(used))
 
-    def _let_off(self, way: Way, names: Sequence[str]) -> Way:
+    def _let_off(self, way: EvictionPlan, names: Sequence[str]) -> EvictionPlan:
         """Without those that are not needed, the dearest asked first."""
         shape, trial = self.entry.shape, self.trial(way.units)
         most = {name: trial.most(name) for name in names}

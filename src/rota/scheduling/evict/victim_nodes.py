@@ -24,10 +24,10 @@ class Least(NamedTuple):
     free_cpu: float
     free_memory: float
     #: So many whole devices, one to all of them.
-    devices: tuple[float, ...] = ()
+    devices: tuple[float, ...]
     #: More memory of any one device than the most that is free.
-    share: float = 0.0
-    free_share: int = 0
+    share: float
+    free_share: int
 
 
 def bounds(
@@ -60,7 +60,7 @@ def bounds(
     return found
 
 
-class Front:
+class NodeFront:
     """Nodes by a lower bound of what room for a request costs there.
 
     In a pass rooms only shrink, so costs only grow and a bound stays one; a node where a victim

@@ -78,7 +78,7 @@ def mode_of(spec: JobSpec, default: PreemptMode) -> PreemptMode:
     return spec.preempt_mode or default
 
 
-class Rights(NamedTuple):
+class ClaimantRights(NamedTuple):
     """Claimants with the same rights may have the same units."""
 
     #: As in ``Claimant``: the job itself, whether it is best-effort, what it may reclaim.
@@ -126,7 +126,7 @@ class Candidates:
         #: When each job that is spared for its youth no longer is.
         self._ripe_s: dict[int, float] = {}
         self._on_node: dict[str, tuple[Unit, ...]] = {}
-        self._allowed: dict[Rights, Allowed] = {}
+        self._allowed: dict[ClaimantRights, Allowed] = {}
 
     def on(self, name: str) -> tuple[Unit, ...]:
         """The units that hold room on a node, those that leave anyway first."""
@@ -157,12 +157,12 @@ class Candidates:
         jobs = [where[uid][0] for uid in self.cluster.nodes[name].live]
         return min([self._ripe_s.get(job, INFINITE) for job in jobs], default=INFINITE)
 
-    def rights(self, claimant: Claimant, *, shrinks: bool) -> Rights:
+    def rights(self, claimant: Claimant, *, shrinks: bool) -> ClaimantRights:
         """``shrinks``: it may have single tasks of elastic jobs as well."""
         levels = self._levels
         above = bisect_left(levels, True, key=lambda level: not claimant.is_above(level))
         reach = levels[above - 1] if above else -INFINITE
-        rights = Rights(claimant.job, claimant.best_effort, claimant.turns, reach, shrinks)
+        rights = ClaimantRights(claimant.job, claimant.best_effort, claimant.turns, reach, shrinks)
         if claimant.only or claimant.borrows:
             return rights._replace(only=claimant.only, borrows=claimant.borrows)
         return rights
@@ -173,7 +173,7 @@ class Candidates:
         jobs = {u.job for u in units if u.job and u.task < 0 and claimant.may_have(u)}
         return [self._victims[job] for job in sorted(jobs)]
 
-    def allowed(self, rights: Rights, claimant: Claimant) -> Allowed:
+    def allowed(self, rights: ClaimantRights, claimant: Claimant) -> Allowed:
         """What a claimant may have on each node."""
         known = self._allowed.get(rights)
         if known is None:

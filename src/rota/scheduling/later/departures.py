@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.core.facts.loans import without
-from rota.scheduling.later.timeline import Leaving
+from rota.scheduling.later.timeline import LeavingAttempt
 from rota.scheduling.order.lengths import stay_s_of
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class Leavers:
         attempts = {uid: jobs[job].tasks[task].attempts[-1] for uid, (job, task) in places.items()}
         return {uid: None for uid, attempt in attempts.items() if attempt.started_s}
 
-    def _leaver(self, node: Node, uid: str) -> Leaving:
+    def _leaver(self, node: Node, uid: str) -> LeavingAttempt:
         job_id, task = self._cluster.live.where[uid]
         job = self._cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
@@ -101,10 +101,10 @@ class Leavers:
                 heappush(self._ends, (end_s, node.name, uid))
         if not attempt.started_s:
             self._young.setdefault(node.name, {})[uid] = None
-        return Leaving(end_s, uid, node.name, node.live[uid])
+        return LeavingAttempt(end_s, node.name, uid, node.live[uid])
 
 
-def _after_loans(cluster: Cluster, node: Node, found: dict[str, Leaving]) -> None:
+def _after_loans(cluster: Cluster, node: Node, found: dict[str, LeavingAttempt]) -> None:
     """Which attempt leaves when, where CPUs are lent: a borrower frees only what is its own.
 
     A lender goes on when the last borrower has gone, so it leaves that much later.

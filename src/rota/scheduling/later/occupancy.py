@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain, islice
 from operator import itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.core.facts.job import ServiceClass
 
@@ -35,8 +35,8 @@ MANY = 1024
 #: Up to so many ends of several classes are put in order at once instead of as they are asked for.
 SHORT = 1024
 
-#: (when, where, which attempt): something is given back.
-End = tuple[float, str, str]
+#: When and where something is given back, and by which attempt: a ``Leaving``, or as it begins.
+End = tuple[Any, ...]
 
 
 class Claim(NamedTuple):
@@ -63,12 +63,12 @@ class Claim(NamedTuple):
         return self.job != job
 
 
-class Leaving(NamedTuple):
+class LeavingAttempt(NamedTuple):
     """An attempt that will be gone by then."""
 
     end_s: float
-    uid: str
     node: str
+    uid: str
     allocation: Allocation
 
 
@@ -111,9 +111,9 @@ class Stay:
     """One node: the class that its ends are filed under, its attempts, and their profile."""
 
     number: int
-    here: dict[str, Leaving] = field(default_factory=dict)
+    here: dict[str, LeavingAttempt] = field(default_factory=dict)
     #: The same in order of their ends, once that was asked for.
-    queue: list[Leaving] | None = None
+    queue: list[LeavingAttempt] | None = None
     #: As of when it was last asked for, and what came and went since.
     profile: Profile | None = None
     news: list[Shift] = field(default_factory=list)
@@ -121,12 +121,12 @@ class Stay:
     late: Profile | None = None
     late_s: float = -INFINITE
 
-    def in_order(self) -> list[Leaving]:
+    def in_order(self) -> list[LeavingAttempt]:
         if self.queue is None:
             self.queue = sorted(self.here.values())
         return self.queue
 
-    def come(self, item: Leaving) -> None:
+    def come(self, item: LeavingAttempt) -> None:
         self.here[item.uid] = item
         if self.queue is not None:
             insort(self.queue, item)
@@ -134,7 +134,7 @@ class Stay:
         if self.profile is not None:
             self._note(Shift(item.end_s, INFINITE, item.allocation, 1))
 
-    def go(self, item: Leaving) -> None:
+    def go(self, item: LeavingAttempt) -> None:
         del self.here[item.uid]
         if self.queue is not None:
             del self.queue[bisect_left(self.queue, item)]
@@ -168,34 +168,35 @@ class Stay:
         return self.profile
 
 
-class Ends:
+class AttemptEnds:
     """When attempts leave, by class of node, soonest first."""
 
     def __init__(self) -> None:
         self._order: dict[int, list[End]] = {}
-        #: Ends that are not in order yet, and their classes.
-        self._fresh: dict[End, int] = {}
+        #: Those that are not in order yet: these very objects, by their identity.
+        self._fresh: dict[int, dict[int, LeavingAttempt]] = {}
 
-    def add(self, number: int, item: Leaving) -> None:
-        self._fresh[item.end_s, item.node, item.uid] = number
+    def add(self, number: int, item: LeavingAttempt) -> None:
+        fresh = self._fresh.get(number)
+        if fresh is None:
+            fresh = self._fresh[number] = {}
+        fresh[id(item)] = item
 
-    def remove(self, number: int, item: Leaving) -> None:
-        end = (item.end_s, item.node, item.uid)
-        if self._fresh.pop(end, None) is None:
+    def remove(self, number: int, item: LeavingAttempt) -> None:
+        if self._fresh.get(number, {}).pop(id(item), None) is None:
             order = self._order[number]
-            del order[bisect_left(order, end)]
+            del order[bisect_left(order, item)]
 
     def _sort_in(self) -> None:
-        fresh, self._fresh = self._fresh, {}
-        order = self._order
-        if len(fresh) <= MANY:
-            for end, number in fresh.items():
-                insort(order.setdefault(number, []), end)
-            return
-        for end, number in fresh.items():
-            order.setdefault(number, []).append(end)
-        for ends in order.values():
-            ends.sort()
+        for number, fresh in self._fresh.items():
+            order = self._order.setdefault(number, [])
+            if len(fresh) <= MANY:
+                for item in fresh.values():
+                    insort(order, item)
+            else:
+                order += fresh.values()
+                order.sort()
+        self._fresh.clear()
 
     def walk(self, numbers: Iterable[int], now_s: float, more: list[End]) -> Iterator[End]:
         """Everything that is given back on nodes of these classes, soonest first.
@@ -220,7 +221,7 @@ def _on_time(order: list[End], now_s: float) -> Iterator[End]:
         return iter(order)
     late = bisect_right(order, now_s, key=itemgetter(0))
     late_s = now_s + OVERDUE_S
-    overdue = sorted((late_s, name, uid) for _, name, uid in order[:late])
+    overdue = sorted((late_s, name, uid) for _, name, uid, _ in order[:late])
     return merge(overdue, islice(order, late, None))
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from math import ceil, exp, log, sqrt
 from typing import NamedTuple
 
-from rota.scheduling.later.predict_runs import History, Kind, kinds_of
+from rota.scheduling.later.predict_runs import Kind, RunHistory, kinds_of
 
 #: The share of jobs that the bound is to hold for.
 TARGET = 0.9
@@ -73,7 +73,7 @@ class Predictor:
 
     def __init__(self, assumed_s: float = ASSUMED_S) -> None:
         self._assumed_s = assumed_s
-        self._history = History()
+        self._history = RunHistory()
         #: Factor on the bounds, by the breadth of the kind that they come from.
         self._widths = [1.0] * 5
         #: Mean root of processor-seconds: squared, the work of a typical job. Few giants

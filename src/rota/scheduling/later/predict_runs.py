@@ -64,7 +64,7 @@ def kinds_of(user: str, name: str, procs: int, limit_s: float) -> tuple[Kind, ..
     return (user, name, procs, limit_s), (user, None, 0, unit), (None, None, 0, unit)
 
 
-class History:
+class RunHistory:
     """Runs by kind; the kinds that were used longest ago are forgotten."""
 
     __slots__ = ("_known",)

@@ -116,8 +116,10 @@ class Promises:
 
     def due_pledges(self) -> list[Promise]:
         """To jobs that were promised at their submit to have started by now."""
-        now_s, made = self.timeline.now_s, self._cluster.reservations.values()
-        due = [one for one in made if one.room and one.start_s <= now_s]
+        now_s, made = self.timeline.now_s, self._cluster.reservations
+        if not made:
+            return []
+        due = [one for one in made.values() if one.room and one.start_s <= now_s]
         found = [self.pledge(one.job, one.id) for one in sorted(due, key=lambda r: r.id)]
         return [promise for promise in found if promise is not None]
 

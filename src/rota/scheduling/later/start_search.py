@@ -37,7 +37,7 @@ def earliest(
     ``open_now`` are nodes that could take some of its tasks today; ``refuses`` says which must
     not be used.
     """
-    search = Search(timeline, asking)
+    search = StartSearch(timeline, asking)
     space = timeline.space
     classes = space.classes_for(wants)
 
@@ -47,7 +47,7 @@ def earliest(
 
     for name in open_now:
         search.look(name, timeline.now_s)
-    for at_s, name, _ in timeline.ends(classes):
+    for at_s, name, *_ in timeline.ends(classes):
         if at_s > until_s:
             return None
         if at_s < search.shut_s.get(name, at_s) and not search.suffices:
@@ -60,7 +60,7 @@ def earliest(
     return None
 
 
-class Search:
+class StartSearch:
     """What the nodes take of one job, as far as they were looked at."""
 
     def __init__(self, timeline: Timeline, asking: Asking) -> None:
@@ -84,7 +84,7 @@ class Search:
     @property
     def _is_plain(self) -> bool:
         placement = self._asking.shape.placement
-        if self._space.sides:
+        if self._space.engines.sides:
             return False
         return len(self._counts) == 1 and not placement.topology and not placement.node_count
 

@@ -18,10 +18,10 @@ from rota.scheduling.later.occupancy import (
     OVERDUE_S,
     SLASH,
     Asking,
+    AttemptEnds,
     Claim,
     End,
-    Ends,
-    Leaving,
+    LeavingAttempt,
     Stay,
     planned_uid,
 )
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.scheduling.place.node_index import Space
     from rota.scheduling.place.node_room import Room
 
-__all__ = ["OVERDUE_S", "Asking", "Claim", "Leaving", "Timeline", "planned_uid"]
+__all__ = ["OVERDUE_S", "Asking", "Claim", "LeavingAttempt", "Timeline", "planned_uid"]
 
 
 class Timeline:
@@ -43,7 +43,7 @@ class Timeline:
         self.space = space
         self.now_s = 0.0
         self._stays: dict[str, Stay] = {}
-        self._ends = Ends()
+        self._ends = AttemptEnds()
         self.claims: dict[str, list[Claim]] = {}
         #: The claims of reservations among them, and the nodes that waiting jobs were promised.
         self.reserved: dict[str, list[Claim]] = {}
@@ -64,7 +64,7 @@ class Timeline:
         kind = self.space.class_of.get(name)
         return kind.id if kind is not None else NOWHERE
 
-    def set_node(self, name: str, leaving: dict[str, Leaving]) -> None:
+    def set_node(self, name: str, leaving: dict[str, LeavingAttempt]) -> None:
         """All attempts that are on a node now."""
         number, stay = self._class(name), self._stays.get(name)
         if stay is None or stay.number != number:
@@ -81,7 +81,7 @@ class Timeline:
         if not leaving and number == NOWHERE:
             del self._stays[name]
 
-    def change_node(self, name: str, changed: dict[str, Leaving | None]) -> bool:
+    def change_node(self, name: str, changed: dict[str, LeavingAttempt | None]) -> bool:
         """Single attempts came, went (None) or leave at another time; False: tell me all."""
         stay = self._stays.get(name)
         if stay is None or stay.number != self._class(name):
@@ -100,7 +100,7 @@ class Timeline:
                 self._ends.add(stay.number, item)
         return True
 
-    def add(self, leaving: Leaving) -> None:
+    def add(self, leaving: LeavingAttempt) -> None:
         """One more, placed by the pass that is under way."""
         stay = self._stays.get(leaving.node) or self._stay(leaving.node)
         stay.come(leaving)
@@ -257,7 +257,7 @@ class Timeline:
         return profile.window(self.space.rooms[name], from_s, until_s)
 
 
-def _has_left(gone: Leaving, there: Mapping[str, Leaving | None]) -> bool:
+def _has_left(gone: LeavingAttempt, there: Mapping[str, LeavingAttempt | None]) -> bool:
     """Whether an attempt is gone, and not only there under another name.
 
     One that a pass had planned to start is there under the name of its attempt by now, unless it

@@ -30,9 +30,9 @@ from rota.scheduling.limits.licenses import LicenseCounts
 from rota.scheduling.limits.quota_rules import (
     UNBOUND,
     Binding,
-    Bound,
     Dimension,
-    Rule,
+    JobBound,
+    QuotaCeiling,
     RuleBook,
     paid_s_of,
 )
@@ -119,7 +119,7 @@ class Short(NamedTuple):
         )
 
 
-class Part(NamedTuple):
+class GivenBack(NamedTuple):
     """What a running job would give back: all of it with its place, or some tasks."""
 
     job: Job
@@ -140,7 +140,7 @@ def _add(used: list[float], wish: _Wish, sign: int = 1) -> None:
         used[at] += sign * amount
 
 
-def _exceeds(rule: Rule, wish: _Wish) -> bool:
+def _exceeds(rule: QuotaCeiling, wish: _Wish) -> bool:
     """A job that asks for nothing of a dimension is not kept waiting by it."""
     at = rule.at
     return bool(wish[at]) and rule.meter.used[at] + wish[at] > rule.limit + ROUNDED
@@ -161,8 +161,8 @@ class Quotas:
         self._price = price
         self._book = RuleBook(cluster, now_s)
         self._licenses = LicenseCounts(cluster)
-        self._by_key: dict[LaneKey, Bound] = {}
-        self._bounds: dict[Binding, Bound] = {}
+        self._by_key: dict[LaneKey, JobBound] = {}
+        self._bounds: dict[Binding, JobBound] = {}
         #: What is borrowed was asked for: from here on it is noted when that changes.
         self._is_asked = False
         #: Grows with whatever changes how much an account borrows.
@@ -199,6 +199,12 @@ class Quotas:
         lacking = self._licenses.lacking(key.licenses) if jobs else ()
         return [_short_of_license(each) for each in lacking]
 
+    def is_over(self, job: Job) -> bool:
+        """Whether the accounts of a job hold more than they may of something that it holds."""
+        wish = wish_of(held_by(self._cluster, job), 1, 0.0)
+        firm = self._of_job(job).firm
+        return any(wish[r.at] and r.meter.used[r.at] > r.limit + ROUNDED for r in firm)
+
     def borrowing(self, key: LaneKey, amount: Amount, jobs: int = 1) -> bool:
         """Whether this much more would pass a soft limit: it comes after jobs within theirs."""
         soft = (self._by_key.get(key) or self._of_key(key)).soft
@@ -212,11 +218,11 @@ class Quotas:
         """Whether any account may hold more than its own: else there is nothing to reclaim."""
         return self._cluster.accounts.may_borrow()
 
-    def reclaimable(self, part: Part) -> bool:
+    def reclaimable(self, part: GivenBack) -> bool:
         """Whether this is of what its account borrowed: it may be made to give it back."""
         return self._is_borrowed(self._of_job(part.job), part)
 
-    def all_reclaimable(self, parts: Sequence[Part], gone: Sequence[Part] = ()) -> bool:
+    def all_reclaimable(self, parts: Sequence[GivenBack], gone: Sequence[GivenBack] = ()) -> bool:
         """Whether all of these may be reclaimed one after the other, when others have gone.
 
         Its account must still borrow when it is the turn of a part. Each that goes leaves less
@@ -236,7 +242,7 @@ class Quotas:
             self._depart(bound, part, sign=-1)
         return not left
 
-    def _is_borrowed(self, bound: Bound, part: Part, *, back: bool = False) -> bool:
+    def _is_borrowed(self, bound: JobBound, part: GivenBack, *, back: bool = False) -> bool:
         """``back``: the part was taken off already, and counts as if it had not been."""
         if not bound.soft:
             return False
@@ -247,7 +253,7 @@ class Quotas:
             for rule in bound.soft
         )
 
-    def _is_beyond(self, rule: Rule, more: float = 0.0) -> bool:
+    def _is_beyond(self, rule: QuotaCeiling, more: float = 0.0) -> bool:
         left = rule.meter.used[rule.at] - self._leaving(rule.meter)[rule.at]
         return left + (0.0 if rule.at >= Dimension.DEVICE_HOURS else more) > rule.limit
 
@@ -279,7 +285,7 @@ class Quotas:
             _add(meter.used, wish)
         self._note(bound, before)
 
-    def evict(self, part: Part) -> None:
+    def evict(self, part: GivenBack) -> None:
         """A victim will give its room back.
 
         Until it has gone it counts against every ceiling; but no more need be reclaimed for it.
@@ -289,15 +295,15 @@ class Quotas:
         self._depart(bound, part)
         self._note(bound, before)
 
-    def _depart(self, bound: Bound, part: Part, sign: int = 1) -> None:
+    def _depart(self, bound: JobBound, part: GivenBack, sign: int = 1) -> None:
         for meter in bound.meters:
             _add(self._leaving(meter), wish_of(part.amount, part.whole, 0.0), sign)
 
-    def _borrowers(self, bound: Bound) -> list[bool]:
+    def _borrowers(self, bound: JobBound) -> list[bool]:
         """Which limits are exceeded, as far as that was asked for in this pass."""
         return [self._is_beyond(rule) for rule in bound.soft] if self._is_asked else []
 
-    def _note(self, bound: Bound, before: list[bool]) -> None:
+    def _note(self, bound: JobBound, before: list[bool]) -> None:
         if bound.soft:
             self.moves += 1
             self.turns += before != self._borrowers(bound)
@@ -309,7 +315,7 @@ class Quotas:
         hours = (paid_s or paid_s_of(key, self._rules, devices=False)) / 3600
         return wish_of(amount, jobs, paid_s, self._price(key.shape, amount) * hours)
 
-    def _of_key(self, key: LaneKey) -> Bound:
+    def _of_key(self, key: LaneKey) -> JobBound:
         is_free = self._book.leaves_free(key.queue, key.user, key.project) and not key.vdc
         bound = UNBOUND
         if key.group or key.capped_array or not is_free:
@@ -317,11 +323,11 @@ class Quotas:
         self._by_key[key] = bound
         return bound
 
-    def _of_job(self, job: Job) -> Bound:
+    def _of_job(self, job: Job) -> JobBound:
         array = self._cluster.arrays.get(job.array_id)
         return self._bound(job.spec, array.id if array is not None and array.cap else 0)
 
-    def _bound(self, of: LaneKey | JobSpec, capped: int) -> Bound:
+    def _bound(self, of: LaneKey | JobSpec, capped: int) -> JobBound:
         binding = Binding(of.queue, of.group, capped, of.user, of.project, of.type, of.vdc)
         bound = self._bounds.get(binding)
         if bound is None:
@@ -329,7 +335,7 @@ class Quotas:
         return bound
 
 
-def _short_of(rule: Rule, wish: _Wish) -> Short:
+def _short_of(rule: QuotaCeiling, wish: _Wish) -> Short:
     used, wanted, counters = rule.meter.used[rule.at], wish[rule.at], rule.meter.counters
     again_s = rule.meter.again_s(used + wanted - rule.limit)
     return Short(

@@ -61,7 +61,7 @@ class Meter:
         return when_s
 
 
-class Rule(NamedTuple):
+class QuotaCeiling(NamedTuple):
     """A ceiling. ``hard`` tells of what kind the limit is, not whether it binds."""
 
     scope: str
@@ -76,17 +76,17 @@ class Rule(NamedTuple):
     note: str = ""
 
 
-class Bound(NamedTuple):
+class JobBound(NamedTuple):
     """All that binds one kind of job."""
 
     #: Must hold: hard limits, caps, and soft limits that may not be borrowed beyond.
-    firm: tuple[Rule, ...]
+    firm: tuple[QuotaCeiling, ...]
     #: Soft limits that may be borrowed beyond.
-    soft: tuple[Rule, ...]
+    soft: tuple[QuotaCeiling, ...]
     meters: tuple[Meter, ...]
 
 
-UNBOUND = Bound((), (), ())
+UNBOUND = JobBound((), (), ())
 
 
 class Binding(NamedTuple):
@@ -134,7 +134,7 @@ class RuleBook:
         self._cluster = cluster
         self._now_s = now_s
         self._meters: dict[tuple[str, str | int], Meter] = {}
-        self._of_scope: dict[tuple[str, str], list[tuple[Rule, bool]]] = {}
+        self._of_scope: dict[tuple[str, str], list[tuple[QuotaCeiling, bool]]] = {}
         self._free_queues: dict[str, bool] = {}
         self._below: dict[str, list[str]] | None = None
 
@@ -156,7 +156,7 @@ class RuleBook:
             and _is_none(accounts.quota_of(user))
         )
 
-    def bind(self, binding: Binding) -> Bound:
+    def bind(self, binding: Binding) -> JobBound:
         rules = [
             *self._caps(binding),
             *self._quotas(binding),
@@ -165,9 +165,9 @@ class RuleBook:
         firm = tuple(rule for rule, lent in rules if not lent)
         soft = tuple(rule for rule, lent in rules if lent)
         meters = {id(rule.meter): rule.meter for rule, _ in rules}
-        return Bound(firm, soft, tuple(meters.values()))
+        return JobBound(firm, soft, tuple(meters.values()))
 
-    def _caps(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
+    def _caps(self, binding: Binding) -> Iterator[tuple[QuotaCeiling, bool]]:
         """Caps on how many run at once, by queue, group and array."""
         cluster, name = self._cluster, binding.queue
         caps: list[tuple[str, Counter, int]] = []
@@ -194,14 +194,14 @@ class RuleBook:
         for scope, counter, limit in caps:
             if limit:
                 meter = self._meter(counter, (counter,))
-                yield Rule(scope, Dimension.JOBS, limit, True, meter), False
+                yield QuotaCeiling(scope, Dimension.JOBS, limit, True, meter), False
         if vdc is not None:
             counter = ("vdc", vdc.name)
             meter = self._meter(counter, (counter,))
             rules = self._rules(vdc.offered, f"vdc {vdc.name}", True, meter)
             yield from ((rule, False) for rule in rules)
 
-    def _quotas(self, binding: Binding) -> Iterator[tuple[Rule, bool]]:
+    def _quotas(self, binding: Binding) -> Iterator[tuple[QuotaCeiling, bool]]:
         accounts, user, kind = self._cluster.accounts, binding.user, binding.type
         quotas = [(f"user {user}", accounts.quota_of(user), "")] if user else []
         chain = accounts.chain(binding.project)
@@ -215,7 +215,7 @@ class RuleBook:
                 self._of_scope[scope, kind] = [*found]
             yield from self._of_scope[scope, kind]
 
-    def _outers(self, user: str, project: str) -> Iterator[tuple[Rule, bool]]:
+    def _outers(self, user: str, project: str) -> Iterator[tuple[QuotaCeiling, bool]]:
         """What a provider outside allows the project, and those above it."""
         accounts = self._cluster.accounts
         if not accounts.outer or not project:
@@ -230,7 +230,7 @@ class RuleBook:
             note = f"{outer.provider} does not let user {user} use project {project}"
             yield self._none(f"user {user}", (("project", project),), note), False
 
-    def _of_outer(self, name: str) -> Iterator[Rule]:
+    def _of_outer(self, name: str) -> Iterator[QuotaCeiling]:
         """Limits there count what is used outside of Rota, too. Without any word it is nothing."""
         accounts, scope = self._cluster.accounts, f"project {name}"
         below = self._projects_below(name) if name in accounts.projects else [name]
@@ -247,11 +247,11 @@ class RuleBook:
         for rule in self._rules(outer.limits, scope, True, meter):
             yield rule._replace(provider=outer.provider, foreign=foreign[rule.at])
 
-    def _none(self, scope: str, counters: Counters, why: str) -> Rule:
+    def _none(self, scope: str, counters: Counters, why: str) -> QuotaCeiling:
         """Nothing may start, until there is other news from the provider."""
         note = f"{why}: until it does, no job of it may start"
         provider = self._cluster.accounts.provider
-        return Rule(scope, Dimension.JOBS, 0, True, Meter(counters), provider, note=note)
+        return QuotaCeiling(scope, Dimension.JOBS, 0, True, Meter(counters), provider, note=note)
 
     def _projects_below(self, project: str) -> list[str]:
         if self._below is None:
@@ -263,7 +263,7 @@ class RuleBook:
 
     def _of_quota(
         self, quota: Quota, scope: str, whole: Counters, typed: Counters, kind: str
-    ) -> Iterator[tuple[Rule, bool]]:
+    ) -> Iterator[tuple[QuotaCeiling, bool]]:
         meter = self._meter(("quota", scope), whole)
         yield from ((rule, False) for rule in self._rules(quota.hard, scope, True, meter))
         yield from ((rule, quota.borrow) for rule in self._rules(quota.soft, scope, False, meter))
@@ -274,7 +274,7 @@ class RuleBook:
             ):
                 if limit is not None:
                     meter = self._budget(scope, whole, quota.period_s, at)
-                    yield Rule(scope, at, limit, hard, meter), quota.borrow and not hard
+                    yield QuotaCeiling(scope, at, limit, hard, meter), quota.borrow and not hard
         limits = quota.types.get(kind, UNLIMITED) if kind else UNLIMITED
         if limits is not UNLIMITED:
             name = f"{scope} for {kind}"
@@ -282,11 +282,11 @@ class RuleBook:
             yield from ((rule, False) for rule in self._rules(limits, name, True, meter))
 
     @staticmethod
-    def _rules(limits: Limits, scope: str, hard: bool, meter: Meter) -> Iterator[Rule]:
+    def _rules(limits: Limits, scope: str, hard: bool, meter: Meter) -> Iterator[QuotaCeiling]:
         values = (limits.jobs, limits.cpu_milli, limits.memory_mib, limits.device_milli)
         for at, value in zip(Dimension, values, strict=False):
             if value is not None:
-                yield Rule(scope, at, value, hard, meter)
+                yield QuotaCeiling(scope, at, value, hard, meter)
 
     def _meter(self, name: Counter, counters: Counters) -> Meter:
         meter = self._meters.get(name)

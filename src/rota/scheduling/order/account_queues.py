@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Place = tuple["Key", int, Lane]
 
 
-class Line:
+class AccountLanes:
     """The open lanes of one account, by own key."""
 
     __slots__ = ("head", "key", "lanes", "name", "version")
@@ -36,7 +36,7 @@ class Line:
         self.version = -1
 
 
-class Waiting(NamedTuple):
+class FullLanes(NamedTuple):
     """Lanes that are known to wait for room, in one line per shape.
 
     A line whose shape is not among ``shapes`` any more is dropped as a whole, and its lanes are
@@ -48,7 +48,7 @@ class Waiting(NamedTuple):
     numbers: set[int]
 
 
-NONE_WAIT = Waiting((), (), set())
+NONE_WAIT = FullLanes((), (), set())
 
 
 class AccountQueues:
@@ -60,9 +60,9 @@ class AccountQueues:
         self._opening = opening
         #: Whether the answer for a lane is known, so that it need not take its turn.
         self.passes_over: Callable[[Lane], bool] | None = None
-        self._lines: dict[LineKey, Line] = {}
+        self._lines: dict[LineKey, AccountLanes] = {}
         #: Some entries are stale: the one whose key is that of its line counts.
-        self._heap: list[tuple[Key, LineKey, Line]] = []
+        self._heap: list[tuple[Key, LineKey, AccountLanes]] = []
         self._rules_version = keys.watch.version
         self._waiting = NONE_WAIT
 
@@ -81,16 +81,16 @@ class AccountQueues:
         if line.lanes[0][2] is lane:
             self._settle(line)
 
-    def _line(self, lane: Lane) -> Line:
+    def _line(self, lane: Lane) -> AccountLanes:
         return self._named(self._keys.line_of(lane))
 
-    def _named(self, name: LineKey) -> Line:
+    def _named(self, name: LineKey) -> AccountLanes:
         line = self._lines.get(name)
         if line is None:
-            line = self._lines[name] = Line(name)
+            line = self._lines[name] = AccountLanes(name)
         return line
 
-    def _settle(self, line: Line) -> None:
+    def _settle(self, line: AccountLanes) -> None:
         """Bring the right lane to the front of a line, and the line to its place."""
         lanes, keys, passes_over = line.lanes, self._keys, self.passes_over
         while lanes:
@@ -112,7 +112,7 @@ class AccountQueues:
             return
         line.key = ()
 
-    def _drop_full(self, line: Line) -> None:
+    def _drop_full(self, line: AccountLanes) -> None:
         """Drop a line of lanes that wait, if no node has room for their shape."""
         user, _, shape = line.name
         _, shapes, numbers = self._waiting
@@ -171,7 +171,7 @@ class AccountQueues:
         self.sort_by(self._keys, [(head.key, lane) for lane, head in found if head is not None])
 
     def sort_by(
-        self, keys: Keys, lanes: Iterable[tuple[Key, Lane]], waiting: Waiting = NONE_WAIT
+        self, keys: Keys, lanes: Iterable[tuple[Key, Lane]], waiting: FullLanes = NONE_WAIT
     ) -> None:
         """From now on these keys count, and these lanes are all."""
         self._keys = keys

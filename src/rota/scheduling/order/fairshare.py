@@ -68,6 +68,11 @@ class FairShare:
         #: A lane of an account within the hard limit that may start, as of so many moves.
         self._contender: tuple[int, Lane | None] = (-1, None)
 
+    @property
+    def is_barring(self) -> bool:
+        """Whether accounts that have had too much of their share may have to wait for others."""
+        return self._rules.hard_ratio > 0.0
+
     def ratio(self, user: str, project: str) -> float:
         """Use over target, respecting the tree: 0 for nothing used, 1 for exactly the share.
 

@@ -39,8 +39,9 @@ class Head:
         self.amount = amount
         self.shape: Shape = cluster.lanes.shapes[lane.key.shape]
         self._candidates = _walk(cluster, lane)
-        self.array = 0
-        #: Its job, from the first ``advance`` on, and the own key of that; none is left: spent.
+        #: Its array or 0, and its job, from the first ``advance`` on, and the own key of that;
+        #: none is left: spent.
+        self.array: int
         self.entry: Entry
         self.key: Key
         self.is_spent = False

@@ -101,7 +101,7 @@ class Keys:
     ) -> None:
         """``quotas`` say whether a start would pass a soft limit; None: there is none."""
         self._queues = cluster.queues
-        self._rules = rules
+        self.rules = rules
         self._view = view
         self.now_s = view.now_s
         #: Its version grows when a plugged-in ordering is switched off: then keys from before do
@@ -113,18 +113,20 @@ class Keys:
         #: Own keys say it all: they stand while jobs start.
         self.is_fixed = quotas is None and all(traits.plain) and view.policy.share.soft_ratio <= 0.0
         #: Only one account has jobs that wait: what it has had decides nothing.
-        self.may_be_alone = quotas is None
+        self.may_be_alone = quotas is None and not self.is_fixed
         self.is_alone = False
         #: Jobs that may pass the first take turns in an order of their own.
         self.sorts_passing = view.policy.backfill.shortest
         self._same: dict[float, float] = {}
+        self._lines: dict[LineKey, LineKey] = {}
 
     def line_of(self, lane: Lane) -> LineKey:
         """All lanes of a line differ in their own keys only."""
         if self.is_fixed:
             return ("", "", 0)
         user, project = lane.account
-        return (user, project, lane.key.shape if self._quotas is not None else 0)
+        line = (user, project, lane.key.shape if self._quotas is not None else 0)
+        return self._lines.setdefault(line, line)
 
     def version(self, line: LineKey) -> int:
         """Changes whenever the part of a line's keys that is not their own may have."""
@@ -163,7 +165,7 @@ class Keys:
             return self._key(entry, self._view, borrows=borrows)
         # Only the rules look at shares: the rest of the own key stands.
         patient, _, rank, own_primary, own_secondary, bonus, job = own
-        rules, plain, view = self._rules, self.traits.plain, self._view
+        rules, plain, view = self.rules, self.traits.plain, self._view
         primary = own_primary if plain[0] else rules.primary.key(entry, view)
         secondary = own_secondary if plain[1] else rules.secondary.key(entry, view)
         return (patient, float(borrows), rank, primary, secondary, bonus, job)
@@ -175,7 +177,7 @@ class Keys:
     def _key(self, entry: Entry, view: View, *, borrows: bool) -> Key:
         """Jobs that waited too long first, the oldest before the others; then jobs that do not
         borrow; then queue, rules, bonus and id."""
-        rules = self._rules
+        rules = self.rules
         return (
             entry.eligible_s if self.waited_too_long(entry) else INFINITE,
             float(borrows),

@@ -10,6 +10,7 @@ Waiting counts from when nothing but room was missing: nobody ages in front of a
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import inf, log2, log10
 from typing import TYPE_CHECKING
 
@@ -91,6 +92,7 @@ def aged(priority: float, wait_s: float, rules: OrderRules) -> float:
     return min(grown, top)
 
 
+@lru_cache(maxsize=256)
 def credit_s(priority: int, rules: OrderRules) -> float:
     """By how long a priority brings a job forward (or back) against one of the middle.
 

@@ -28,7 +28,8 @@ class ShareNode:
         self.parent = parent
         self.shares = shares
         self.target = target
-        self.load = [0.0, 0.0, 0.0]
+        #: Of each resource, once it is filled in.
+        self.load: list[float] = []
         #: How often its use changed in this pass.
         self.bumps = 0
         self.stamp = -1

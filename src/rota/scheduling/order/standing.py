@@ -30,10 +30,10 @@ INFINITE = float("inf")
 SLACK = 64
 
 
-class Known(NamedTuple):
-    """An own key, and what it is right for."""
+class OwnKey(NamedTuple):
+    """An own key as a place in a line, and what it is right for."""
 
-    key: Key
+    place: Place
     line: LineKey
     job: int
     eligible_s: float
@@ -49,10 +49,10 @@ class Standing:
     """Own keys of all lanes, and the lines of those that wait for room."""
 
     def __init__(self) -> None:
-        self._known: dict[int, Known] = {}
+        self._known: dict[int, OwnKey] = {}
         self.lines: dict[LineKey, list[Place]] = {}
-        #: In which line a lane stands, with which key, and when its first job grows older.
-        self._at: dict[int, tuple[LineKey, Place, float]] = {}
+        #: Where the lanes in line stand.
+        self._at: dict[int, OwnKey] = {}
         self._now_s = 0.0
         #: When the first jobs of lanes in lines grow older.
         self._steps: list[tuple[float, int]] = []
@@ -68,7 +68,7 @@ class Standing:
         known = self._known.get(number)
         if known is None or not known.made_s <= now_s < known.until_s:
             return None
-        return known.passing if passing else known.key
+        return known.passing if passing else known.place[0]
 
     def is_in_line(self, number: int) -> bool:
         """Whether a lane waits for room."""
@@ -77,35 +77,36 @@ class Standing:
     def key_of(self, entry: Entry, number: int, now_s: float) -> Key | None:
         """The own key of the job in front of a lane, if it is known."""
         known = self._known.get(number)
-        if known is None or (known.job, known.eligible_s) != (entry.job, entry.eligible_s):
+        if known is None or known.job != entry.job or known.eligible_s != entry.eligible_s:
             return None
-        return known.key if known.made_s <= now_s < known.until_s else None
+        return known.place[0] if known.made_s <= now_s < known.until_s else None
 
     def note(self, keys: Keys, head: Head, key: Key) -> None:
         """This is the own key of the job in front of a lane."""
         lane, entry = head.lane, head.entry
         step_s = keys.next_step_s(entry.eligible_s)
         until_s = step_s if keys.traits.is_steady else -INFINITE
-        line, now_s = keys.line_of(lane), keys.now_s
+        line, now_s, number = keys.line_of(lane), keys.now_s, lane.number
         passing = keys.passing(entry) if keys.sorts_passing else None
-        self._known[lane.number] = Known(
-            key, line, entry.job, entry.eligible_s, now_s, until_s, step_s, passing
+        place = (key, number, lane.key.shape)
+        self._known[number] = OwnKey(
+            place, line, entry.job, entry.eligible_s, now_s, until_s, step_s, passing
         )
-        if lane.number in self._at:
+        if number in self._at:
             self.put([lane])
 
     def put(self, lanes: list[Lane]) -> None:
         """These lanes wait for room: they stand in line with the keys that were noted last."""
         fresh: dict[LineKey, list[Place]] = {}
         for lane in lanes:
-            number, known = lane.number, self._known[lane.number]
-            at = (known.line, (known.key, number, lane.key.shape), known.step_s)
-            if self._at.get(number) == at:
+            number = lane.number
+            known, at = self._known[number], self._at.get(number)
+            if known is at:
                 continue
             self.take(number)
-            self._at[number] = at
-            fresh.setdefault(known.line, []).append(at[1])
-            if known.step_s < INFINITE:
+            self._at[number] = known
+            fresh.setdefault(known.line, []).append(known.place)
+            if known.step_s < INFINITE and (at is None or at.step_s != known.step_s):
                 heappush(self._steps, (known.step_s, number))
         for line, places in fresh.items():
             known_places = self.lines.setdefault(line, [])
@@ -115,7 +116,7 @@ class Standing:
                 known_places += places
                 known_places.sort()
         if len(self._steps) > 2 * len(self._at) + SLACK:
-            self._steps = [(at[2], n) for n, at in self._at.items()]
+            self._steps = [(at.step_s, n) for n, at in self._at.items()]
             heapify(self._steps)
 
     def take(self, number: int) -> None:
@@ -123,9 +124,9 @@ class Standing:
         at = self._at.pop(number, None)
         if at is None:
             return
-        line, place, _ = at
+        line = at.line
         lanes = self.lines[line]
-        del lanes[bisect_left(lanes, place)]
+        del lanes[bisect_left(lanes, at.place)]
         if not lanes:
             del self.lines[line]
 
@@ -165,7 +166,7 @@ class Standing:
 
     def _stands(self, step_s: float, number: int) -> bool:
         """Whether the lane still stands in line with a job in front that grows older then."""
-        return number in self._at and self._at[number][2] == step_s
+        return number in self._at and self._at[number].step_s == step_s
 
     def start_over(self) -> None:
         """The rules are others: no key is right, and no lane is known to wait."""

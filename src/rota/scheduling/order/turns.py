@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.order.account_queues import AccountQueues, Waiting
+from rota.scheduling.order.account_queues import AccountQueues, FullLanes
 from rota.scheduling.order.standing import Walk
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ class Turns:
         self._passes_over: Callable[[Lane], bool] | None = None
         self._opened: Walk | None = None
         self._blocked: Walk | None = None
+        #: The lanes that are left take turns in another order.
+        self.is_resorted = False
 
     def begin(self, numbers: Iterable[int], shapes: Iterable[int]) -> None:
         """These lanes are open, and the ones of these shapes that wait for room."""
@@ -53,8 +55,10 @@ class Turns:
         lanes = self._cluster.lanes.by_number
         found = [lane for number in numbers if (lane := lanes.get(number)) is not None]
         self.numbers = {lane.number for lane in found}
-        accounts = {lane.account for lane in found} | self._standing.accounts
-        self.keys.is_alone = len(accounts) <= 1 and self.keys.may_be_alone
+        keys, standing = self.keys, self._standing
+        if keys.may_be_alone:
+            accounts = {lane.account for lane in found}
+            keys.is_alone = len(accounts) <= 1 and len(accounts | standing.accounts) <= 1
         self._queues.fill(self._keyed(found))
 
     def own_key(self, lane: Lane) -> Key | None:
@@ -114,11 +118,6 @@ class Turns:
             self._queues.push(head.key, lane)
 
     @property
-    def is_resorted(self) -> bool:
-        """The lanes that are left take turns in another order."""
-        return self.keys is not self._usual
-
-    @property
     def first_key(self) -> Key:
         """The full key of the head whose turn it is."""
         return self._queues.first_key
@@ -151,14 +150,14 @@ class Turns:
 
     def sort_by(self, keys: Keys) -> None:
         """The lanes that are left take turns in another order."""
-        self.keys = keys
+        self.keys, self.is_resorted = keys, True
         self._heads.sort_by(keys)
         opened = [*self._waiting()]
         self.numbers.update([lane.number for lane in opened])
         self._queues.sort_by(
             keys,
             self._keyed(self._queues.remaining()),
-            Waiting(self._keyed(opened), self.shapes, self.numbers),
+            FullLanes(self._keyed(opened), self.shapes, self.numbers),
         )
 
     def _keyed(self, lanes: Iterable[Lane]) -> list[tuple[Key, Lane]]:
@@ -174,7 +173,7 @@ class Turns:
 
     def note(self, head: Head) -> None:
         """The lane is blocked at this job: remember its place among the ones that wait."""
-        own = head.key if self.keys is self._usual else self._usual.own(head.entry)
+        own = self._usual.own(head.entry) if self.is_resorted else head.key
         self._standing.note(self._usual, head, own)
 
     def remaining(self) -> list[Lane]:

@@ -11,14 +11,15 @@ from heapq import heapify, heappop, heappush
 from struct import Struct
 from typing import TYPE_CHECKING
 
-from rota.scheduling.place.free import ease
+from rota.scheduling.place.free import Free, ease
 from rota.scheduling.place.node_room import WHOLE
 from rota.scheduling.place.numbers import Numbers
 from rota.scheduling.place.wants import (
+    AMOUNTS,
     CLAIM_AT,
     FIELD,
+    GUARDS,
     INFINITE,
-    NUMBER,
     NUMBER_BITS,
     RANK_AT,
     SIGN_AT,
@@ -58,22 +59,34 @@ def left_parts(room: Room) -> tuple[int, ...]:
 class Bucket:
     """Nodes that are interchangeable for now."""
 
-    __slots__ = ("claim_s", "count", "finger", "kind", "names", "number", "term", "vector",
-                 "weighed")  # fmt: skip
+    __slots__ = ("amounts", "claim_s", "count", "finger", "free", "kind", "left", "names",
+                 "number", "sign", "term", "vector")  # fmt: skip
 
     def __init__(
-        self, number: int, vector: int, kind: NodeClass, claim_s: float, mark: int
+        self, number: int, vector: int, kind: NodeClass, sign: int, state: DeviceState
     ) -> None:
         self.number = number
         self.vector = vector
         self.kind = kind
+        #: The number of what its devices have left.
+        self.sign = sign
+        #: The amounts alone, as they compare with a request, and the same one by one: wants ask
+        #: for them again and again.
+        self.amounts = amounts = vector & AMOUNTS | GUARDS
+        self.left = (
+            amounts & TOP,
+            amounts >> FIELD & TOP,
+            amounts >> 2 * FIELD & TOP,
+            amounts >> 3 * FIELD & TOP,
+        )
+        #: The same and what is left of devices, as scores are made of it.
+        self.free = Free(*self.left, *state)
         #: The first moment for which another job has a claim on the nodes.
-        self.claim_s = claim_s
+        self.claim_s = INFINITE
         #: The part of the score that a node has of itself, once it was asked for.
-        self.term = 0
-        self.weighed = False
+        self.term: int | None = None
         #: What tells it from other buckets with the same score.
-        self.finger = mark
+        self.finger = 0
         #: A heap of the names. It may hold names of nodes that left; ``count`` is the truth.
         self.names: list[str] = []
         self.count = 0
@@ -87,8 +100,8 @@ class Buckets:
         self._rules = rules
         self._ranked = ranked
         self._parts = ranked or rules.strategy == "score"
-        #: The number of each bucket by its vector, in order of their making.
-        self.live: dict[int, int] = {}
+        self._live: dict[int, Bucket] = {}
+        #: In order of their making.
         self.by_number: dict[int, Bucket] = {}
         self.at: dict[str, Bucket] = {}
         #: How many were ever made: the number of the next one.
@@ -98,7 +111,7 @@ class Buckets:
         self.states.number(((), ()))
 
     def _states_used(self) -> set[int]:
-        return {0, *(vector >> SIGN_AT & NUMBER for vector in self.live)}
+        return {0, *(bucket.sign for bucket in self.by_number.values())}
 
     def put(self, name: str, room: Room, kind: NodeClass, claim_s: float, rank: int) -> None:
         """Move a node to the bucket of its free amounts, making one when needed."""
@@ -116,15 +129,13 @@ class Buckets:
             if old.vector == vector:
                 return
             self.leave(name)
-        number = self.live.get(vector)
-        if number is None:
-            number = self.live[vector] = self.made
+        bucket = self._live.get(vector)
+        if bucket is None:
+            bucket = Bucket(self.made, vector, kind, sign, self.states.of[sign])
+            bucket.claim_s = claim_s
+            bucket.finger = rank or finger(amounts, self._content(kind, sign, claim_s))
+            self._live[vector] = self.by_number[self.made] = bucket
             self.made += 1
-            mark = rank or finger(amounts, self._content(kind, sign, claim_s))
-            bucket = Bucket(number, vector, kind, claim_s, mark)
-            self.by_number[number] = bucket
-        else:
-            bucket = self.by_number[number]
         self.at[name] = bucket
         bucket.count += 1
         heappush(bucket.names, name)
@@ -142,11 +153,10 @@ class Buckets:
 
     def weigh(self, bucket: Bucket) -> int:
         """How little is going on on its nodes, as a part of the score where jobs are spread."""
-        vector = bucket.vector
-        easy = ease((vector & TOP, vector >> FIELD & TOP), bucket.kind.total)
-        by_score, bucket.weighed = self._rules.strategy == "score", True
-        bucket.term = self._rules.weight_load * easy if by_score else easy // 101
-        return bucket.term
+        easy = ease(bucket.free, bucket.kind.total)
+        by_score = self._rules.strategy == "score"
+        bucket.term = term = self._rules.weight_load * easy if by_score else easy // 101
+        return term
 
     def leave(self, name: str) -> None:
         """The node is in no bucket any more."""
@@ -155,7 +165,7 @@ class Buckets:
             return
         bucket.count -= 1
         if not bucket.count:
-            del self.live[bucket.vector], self.by_number[bucket.number]
+            del self._live[bucket.vector], self.by_number[bucket.number]
 
     def _device_state(self, room: Room) -> tuple[int, int]:
         """How many devices are idle, and the number of what all of them have left."""

@@ -31,7 +31,7 @@ class Coming:
         if cluster.policy.place.strategy not in MEASURES or demand.version == self._seen:
             return
         self._seen = demand.version
-        typical = self._usual if self._usual is not None else coming_shapes(demand.tasks)
+        typical = self._usual if self._usual is not None else coming_shapes(demand.ranked)
         if typical != self._told:
             self._told = typical
             space.expect(typical)

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from rota.core.facts.resources import Request
 
 
-class Problem(NamedTuple):
+class FilterProblem(NamedTuple):
     """Which filter said no, and its words; both empty when none did."""
 
     filter: str = ""
     text: str = ""
 
 
-NO_PROBLEM = Problem()
+NO_PROBLEM = FilterProblem()
 
 
 class Case(NamedTuple):
@@ -69,8 +69,8 @@ def _engine(case: Case) -> str:
     if wanted and wanted != engine:
         mine = f"engine {engine}" if engine else "no engine"
         return f"is of {mine}, needs {wanted}"
-    missing = missing_feature(case.shape, case.spec)
-    return f"engine {case.spec.engine} {WITHOUT[missing]}" if missing is not None else ""
+    missing = missing_feature(case.shape, case.spec) if engine else None
+    return f"engine {engine} {WITHOUT[missing]}" if missing is not None else ""
 
 
 def _pool(case: Case) -> str:
@@ -165,8 +165,10 @@ def _topology(case: Case) -> str:
 
 
 def _cluster(case: Case) -> str:
-    wanted, cluster = case.shape.placement.cluster, cluster_of(case.labels)
-    return f"is in cluster {cluster}, needs {wanted}" if wanted and wanted != cluster else ""
+    wanted = case.shape.placement.cluster
+    if not wanted or wanted == (cluster := cluster_of(case.labels)):
+        return ""
+    return f"is in cluster {cluster}, needs {wanted}"
 
 
 def _vdc(case: Case) -> str:
@@ -217,16 +219,24 @@ FILTERS: tuple[tuple[str, Callable[[Case], str]], ...] = (
 )
 
 
-def first_problem(case: Case) -> Problem:
+#: How many of them look at the name of the node alone.
+BY_NAME = 2
+
+
+def first_problem(case: Case) -> FilterProblem:
     """Why these nodes could never take the task; ``NO_PROBLEM`` when they could."""
-    return next(problems(case), NO_PROBLEM)
+    # The name of a class says nothing: the filters by name would have nothing to object.
+    for name, check in FILTERS if case.name else FILTERS[BY_NAME:]:
+        if text := check(case):
+            return FilterProblem(name, text)
+    return NO_PROBLEM
 
 
-def problems(case: Case) -> Iterator[Problem]:
+def problems(case: Case) -> Iterator[FilterProblem]:
     """Every filter that objects, for the question what would have to change."""
     for name, check in FILTERS:
         if text := check(case):
-            yield Problem(name, text)
+            yield FilterProblem(name, text)
 
 
 def missing_feature(shape: Shape, spec: NodeSpec) -> Feature | None:
@@ -289,11 +299,9 @@ def _noun(request: Request, *, typed: bool) -> str:
 
 
 def _usable_together(devices: list[Device]) -> int:
-    pieces: dict[int, int] = {}
-    for device in devices:
-        if device.parent >= 0:
-            pieces[device.parent] = pieces.get(device.parent, 0) + 1
-    return len(devices) - sum(device.index in pieces for device in devices)
+    """How many may be handed out at once: a whole device counts as its parts."""
+    cut = {device.parent for device in devices if device.parent >= 0}
+    return sum([device.index not in cut for device in devices]) if cut else len(devices)
 
 
 def _unfulfilled(selector: Selector, labels: Mapping[str, str]) -> str:

@@ -9,15 +9,18 @@ fragmentation of a node. The strategy ``fgd`` puts each job where this grows the
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
+from operator import itemgetter
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.core.derived.demand import grade
+from rota.core.derived.demand import BY_RANK, Ranked, rank
 from rota.scheduling.place.node_room import WHOLE, is_variant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from rota.core.facts.resources import Request
     from rota.scheduling.place.free import Free, Total
@@ -51,43 +54,30 @@ def typical_shapes(
             if request.memory_mib or request.disk_mib:
                 bare = msgspec.structs.replace(request, memory_mib=0, disk_mib=0)
             counts[bare] = counts.get(bare, 0) + times
-    total = sum(counts.values())
-    ranked = sorted(counts.items(), key=lambda item: (item[1], *_order(item[0])), reverse=True)
-    chosen: list[tuple[Request, int]] = []
-    covered = 0
-    while 100 * covered < percent * total and not 0 < most == len(chosen):
-        chosen.append(ranked[len(chosen)])
-        covered += chosen[-1][1]
-    shares = [times / total for _, times in chosen]
-    if len(chosen) < len(ranked):
-        # In two steps, and not times / covered: published figures depend on the last digit.
-        shares = [share / (covered / total) for share in shares]
-    return tuple(
-        Typical(share, request) for share, (request, _) in zip(shares, chosen, strict=True)
-    )
+    ranked = [(times, rank(request), request) for request, times in counts.items()]
+    chosen, total, part = _most(sorted(ranked, key=BY_RANK, reverse=True), most, percent)
+    return tuple([Typical(times / total / part, request) for times, _, request in chosen])
 
 
-def coming_shapes(tasks: Mapping[Request, int]) -> tuple[Typical, ...]:
+def _most(ranked: Sequence[Ranked], most: int, percent: int) -> tuple[Sequence[Ranked], int, float]:
+    """The first ones that make up so many percent of all; how many all are, and their part."""
+    covered = [*accumulate(map(itemgetter(0), ranked))]
+    total = covered[-1] if ranked else 0
+    count = bisect_left(covered, -(-percent * total // 100)) + 1
+    chosen = ranked[: min(count, most) if most else count]
+    # Shares in two steps, and not times / covered: published figures depend on the last digit.
+    part = covered[len(chosen) - 1] / total if len(chosen) < len(ranked) else 1.0
+    return chosen, total, part
+
+
+def coming_shapes(ranked: Sequence[Ranked]) -> tuple[Typical, ...]:
     """The shapes of all that is unfinished, so that one job more seldom makes a difference.
 
     They count by their grades, and a rare shape beside many others does not count: each change
     means that all nodes are looked at anew.
     """
-    weights = ((request, grade(count)) for request, count in tasks.items())
-    return tuple(Typical(round(share, 6), request) for share, request in typical_shapes(weights))
-
-
-def _order(request: Request) -> tuple[object, ...]:
-    """Among equally frequent shapes the largest comes first, so no order of sets gets in."""
-    milli = request.device_milli if request.shared else WHOLE
-    return (
-        request.cpu_milli,
-        milli if request.device_count else 0,
-        request.device_count,
-        request.device_type,
-        request.device,
-        request.device_memory_mib,
-    )
+    chosen, total, part = _most(ranked[::-1], SHAPES_MAX, POPULAR_PERCENT)
+    return tuple([Typical(round(n / total / part, 6), request) for n, _, request in chosen])
 
 
 class Spare(NamedTuple):

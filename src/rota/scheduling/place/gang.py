@@ -120,7 +120,7 @@ class Asker:
         return room
 
     def _in_group(self, name: str) -> bool:
-        if self.side is not None and self.space.sides.get(name, "") != self.side:
+        if self.side is not None and self.space.engines.sides.get(name, "") != self.side:
             return False
         if self.group is None:
             return True
@@ -134,10 +134,10 @@ def place(asker: Asker) -> list[Placed] | None:
     Members of a gang are all on machines of ours, or in one engine, or in one pool of it.
     """
     space = asker.space
-    if not space.sides or asker.shape.task_count == 1:
+    if not space.engines.sides or asker.shape.task_count == 1:
         return _place_anywhere(asker)
     group = asker.group
-    for side in ("", *sorted(set(space.sides.values()))):
+    for side in ("", *sorted(set(space.engines.sides.values()))):
         asker.side, asker.group = side, group
         placed = _place_anywhere(asker)
         if placed is not None:
@@ -219,7 +219,7 @@ def _spread(
     asker: Asker, want: Want, role: Role, first: int, placed: list[Placed], nodes: int
 ) -> bool:
     """The same number of tasks on each of so many nodes, give or take one."""
-    if any(asker.side == asker.space.sides[name] for name in asker.space.pools):
+    if any(asker.side == asker.space.engines.sides[name] for name in asker.space.engines.pools):
         # Its engine does that.
         return _place_some(asker, want, role.count, first, placed, whole=True) == role.count
     done = 0

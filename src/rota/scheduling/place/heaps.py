@@ -14,24 +14,18 @@ from rota.core.facts.resources import Amount
 from rota.scheduling.api import NodeView
 from rota.scheduling.place.buckets import left_parts
 from rota.scheduling.place.fragments import Spare
-from rota.scheduling.place.free import UNIT, Free
+from rota.scheduling.place.free import UNIT
 from rota.scheduling.place.gradient import Gradient
-from rota.scheduling.place.scores import MEASURES, strategy, tightness
+from rota.scheduling.place.scores import MEASURES, shared_tightness, strategy
 from rota.scheduling.place.stranding import FINEST, REMEMBERED_MAX, Spot, Stranding
 from rota.scheduling.place.wants import (
     BUCKET_BITS,
     BUCKET_MASK,
-    CLASS_AT,
     CLIP_MAX,
-    DEVICES_MASK,
-    FIELD,
     FINGER_BITS,
     GUARDS,
-    NUMBER,
     SCORE_TOP,
-    SIGN_AT,
     STATE_MASK,
-    TOP,
     Want,
     beside,
 )
@@ -42,12 +36,11 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Request
-    from rota.scheduling.place.buckets import Buckets
+    from rota.scheduling.place.buckets import Bucket, Buckets
     from rota.scheduling.place.devices import DeviceLike
     from rota.scheduling.place.fragments import Typical
-    from rota.scheduling.place.free import Total
     from rota.scheduling.place.node_room import Room
-    from rota.scheduling.place.nodeclass import Classes, Standing
+    from rota.scheduling.place.nodeclass import Classes, ClassFit
     from rota.scheduling.place.scores import Measure
 
 #: States of which a want remembers the score; then its memory starts anew.
@@ -82,10 +75,10 @@ class Heaps:
         #: Knows the shapes that usually come, for the strategies that keep room for them.
         self._measure: Measure | None = None
         #: The last ones, the newest at the end.
-        self._measures: dict[tuple[Typical, ...], Measure] = {}
+        self._measures: list[tuple[tuple[Typical, ...], Measure]] = []
         #: Of the strategy ``score`` the devices of each state, by class and device state.
         self._stranding = Stranding(())
-        self._spots: dict[int, tuple[Spot, Total]] = {}
+        self._spots: dict[tuple[int, int], Spot] = {}
         self._strategy = strategy(policy.place.strategy, policy)
         #: Plugged-in scorers: what they add for a shape on a node with so much left.
         self.extra: Callable[[Shape, NodeView], int] | None = None
@@ -104,13 +97,15 @@ class Heaps:
 
     def _made_for(self, typical: tuple[Typical, ...]) -> Measure:
         """Of late ones the same again: what was scored by it still holds."""
-        known = self._measures.pop(typical, None)
-        if known is None:
-            known = MEASURES[self._policy.place.strategy](typical)
-        self._measures[typical] = known
-        if len(self._measures) > MEASURES_MAX:
-            del self._measures[next(iter(self._measures))]
-        return known
+        # A list: a look at the first share tells most of them apart, and hashes are long-winded.
+        measures = self._measures
+        at = next((at for at, (made_for, _) in enumerate(measures) if made_for == typical), None)
+        if at is not None:
+            measures.append(measures.pop(at))
+        else:
+            measures.append((typical, MEASURES[self._policy.place.strategy](typical)))
+            del measures[:-MEASURES_MAX]
+        return measures[-1][1]
 
     def scores_changed(self) -> None:
         """What all scores are measured against is another one now."""
@@ -171,7 +166,7 @@ class Heaps:
         if len(self._wants) > WANTS_MAX:
             self.forget()
 
-    def standing(self, want: Want, number: int) -> Standing | None:
+    def standing(self, want: Want, number: int) -> ClassFit | None:
         """What the class with this number means for a want; None: it never takes one."""
         if number in want.standings:
             return want.standings[number]
@@ -195,7 +190,7 @@ class Heaps:
             self._catch_up_by_state(want, seen)
         else:
             self._catch_up_by_bucket(want, seen)
-        if made - want.cleaned > 2 * len(self._buckets.live) + STALE_MAX:
+        if made - want.cleaned > 2 * len(self._buckets.by_number) + STALE_MAX:
             self._clean(want)
 
     def _clean(self, want: Want) -> None:
@@ -213,139 +208,118 @@ class Heaps:
 
     def _catch_up_by_bucket(self, want: Want, seen: int) -> None:
         packed, standings, clip, guards = want.packed, want.standings, want.clip, GUARDS
-        fit, heaps, by_number = self._fit, want.heaps, self._buckets.by_number
-        shared = want.request.shared and want.request.device_count > 0
+        heaps, asks, extra, weigh = want.heaps, want.asks, self.extra, self._buckets.weigh
+        shared, spread = want.shared, want.spread and self._fit
+        by_dimension = self._fit and not shared
         stranding, spots, cpu_milli = self._stranding, self._spots, want.request.cpu_milli
-        spread, extra, takes, weigh = want.spread, self.extra, clip, self._buckets.weigh
-        for vector, made in reversed(self._buckets.live.items()):
+        for bucket in reversed(self._buckets.by_number.values()):
+            made = bucket.number
             if made < seen:
                 break
-            if (vector - packed) & guards != guards:
+            if (bucket.amounts - packed) & guards != guards:
                 continue
-            number = vector >> CLASS_AT & NUMBER
+            number, left, takes = bucket.kind.id, bucket.left, clip
             standing = standings[number] if number in standings else self.standing(want, number)
-            if standing is None:
-                continue
-            if shared and not (takes := self._sharers(want, standing, vector)):
+            if standing is None or (
+                shared and not (takes := _sharers(want, standing, bucket.free[4]))
+            ):
                 continue
             if clip > 1:
-                takes = beside(packed, vector, takes if shared else clip)
-            bucket = by_number[made]
-            if (taking := standing.taking) is not None:
-                spot, total = spots.get(vector >> CLASS_AT & DEVICES_MASK) or self._spot(vector)
-                fit_there = stranding.fit(taking, cpu_milli, spot, vector & TOP, total)
+                takes = beside(asks, left, takes)
+            if by_dimension and standing.taking is None:
+                const, dimension, slope, most, *_ = standing
+                score = const - slope * left[dimension] // most
+            elif (taking := standing.taking) is not None:
+                spot = spots.get((number, bucket.sign)) or self._spot(bucket)
+                fit_there = stranding.fit(taking, cpu_milli, spot, left[0], bucket.kind.total)
                 score = standing.base + standing.slope * fit_there // FINEST
             else:
-                term = (bucket.term if bucket.weighed else weigh(bucket)) if spread else 0
-                if fit and not shared:
-                    const, dimension, slope, most, *_ = standing
-                    free = vector >> dimension * FIELD & TOP
-                    score = const - slope * free // most + term
-                else:
-                    score = self._score(want, vector, standing, term)
+                score = self._score(want, bucket, standing)
+            if spread:
+                score += weigh(bucket) if (term := bucket.term) is None else term
             if extra is not None:
-                score += extra(want.shape, self._view(vector))
+                score += extra(want.shape, _view(bucket))
             key = (SCORE_TOP - score) << FINGER_BITS | bucket.finger
             heappush(heaps[takes], key << BUCKET_BITS | made)
 
     def _catch_up_by_state(self, want: Want, seen: int) -> None:
         """The same where every node has a bucket of its own: what was found out about a state
         holds for all nodes that get into it."""
-        packed, points, guards = want.packed, want.points, GUARDS
-        heaps, by_number = want.heaps, self._buckets.by_number
-        for vector, made in reversed(self._buckets.live.items()):
-            if made < seen:
+        packed, points, heaps, guards = want.packed, want.points, want.heaps, GUARDS
+        for bucket in reversed(self._buckets.by_number.values()):
+            if bucket.number < seen:
                 break
-            if (vector - packed) & guards != guards:
+            if (bucket.amounts - packed) & guards != guards:
                 continue
-            state = vector & STATE_MASK
+            state = bucket.vector & STATE_MASK
             if state in points:
                 known = points[state]
             else:
                 if len(points) >= POINTS_MAX:
                     points.clear()
-                known = points[state] = self._worth(want, state)
+                known = points[state] = self._worth(want, bucket)
             if known is None:
                 continue
             takes, score = known
             if self.extra is not None:
-                score += self.extra(want.shape, self._view(vector))
-            key = (SCORE_TOP - score) << FINGER_BITS | by_number[made].finger
-            heappush(heaps[takes], key << BUCKET_BITS | made)
+                score += self.extra(want.shape, _view(bucket))
+            key = (SCORE_TOP - score) << FINGER_BITS | bucket.finger
+            heappush(heaps[takes], key << BUCKET_BITS | bucket.number)
 
-    def _worth(self, want: Want, state: int) -> tuple[int, int] | None:
-        """How many of a want a node in this state takes, and how good it is; None: none fits."""
-        standing = self.standing(want, state >> CLASS_AT & NUMBER)
-        if standing is None:
+    def _worth(self, want: Want, bucket: Bucket) -> tuple[int, int] | None:
+        """How many of a want such a node takes, and how good it is; None: none fits."""
+        standing, takes = self.standing(want, bucket.kind.id), self.count(want, bucket)
+        if standing is None or not takes:
             return None
-        request, takes = want.request, want.clip
-        if (
-            request.shared
-            and request.device_count
-            and not (takes := self._sharers(want, standing, state))
-        ):
-            return None
-        if want.clip > 1:
-            takes = beside(want.packed, state, takes)
-        return takes, self._score(want, state, standing, 0)
+        return takes, self._score(want, bucket, standing)
 
-    def count(self, want: Want, vector: int) -> int:
+    def count(self, want: Want, bucket: Bucket) -> int:
         """How many of a want integers let into a bucket, up to what matters."""
-        if (vector - want.packed) & GUARDS != GUARDS:
+        if (bucket.amounts - want.packed) & GUARDS != GUARDS:
             return 0
-        standing = self.standing(want, vector >> CLASS_AT & NUMBER)
+        number, takes = bucket.kind.id, want.clip
+        known = want.standings
+        standing = known[number] if number in known else self.standing(want, number)
         if standing is None:
             return 0
-        takes = want.clip
-        if want.request.shared and want.request.device_count:
-            takes = self._sharers(want, standing, vector)
-        return beside(want.packed, vector, takes) if takes > 1 else takes
+        if want.shared:
+            takes = _sharers(want, standing, bucket.free[4])
+        return beside(want.asks, bucket.left, takes) if takes > 1 else takes
 
-    def _sharers(self, want: Want, standing: Standing, vector: int) -> int:
-        """How many of a want the shared devices of a bucket take, up to what matters."""
-        count, share = want.request.device_count, standing.share
-        free = self._buckets.states.of[vector >> SIGN_AT & NUMBER][0]
-        if not share or len(free) < count or free[count - 1] < share:
-            return 0
-        if want.clip == 1:
-            return 1
-        places = sum(left // share for left in free)
-        return max(1, min(want.clip, places // count))
-
-    def _view(self, vector: int) -> NodeView:
-        """A node of a bucket as scorers see it: any of them, they are alike."""
-        kind = self._classes.by_number[vector >> CLASS_AT & NUMBER]
-        free = Amount(
-            vector & TOP,
-            vector >> FIELD & TOP,
-            vector >> 2 * FIELD & TOP,
-            (vector >> 3 * FIELD & TOP) * 1000,
-        )
-        return NodeView(kind.spec, kind.labels, kind.taints, free)
-
-    def _spot(self, vector: int) -> tuple[Spot, Total]:
+    def _spot(self, bucket: Bucket) -> Spot:
         """The devices of a bucket as what is stranded of them is measured."""
         if len(self._spots) >= REMEMBERED_MAX:
             self._spots.clear()
-        total = self._classes.by_number[vector >> CLASS_AT & NUMBER].total
-        parts = self._buckets.states.of[vector >> SIGN_AT & NUMBER][1]
-        spot = self._stranding.spot((parts, total.device_mib, total.makes))
-        known = self._spots[vector >> CLASS_AT & DEVICES_MASK] = (spot, total)
-        return known
+        total = bucket.kind.total
+        spot = self._stranding.spot((bucket.free.device_milli, total.device_mib, total.makes))
+        self._spots[bucket.kind.id, bucket.sign] = spot
+        return spot
 
-    def _score(self, want: Want, vector: int, standing: Standing, term: int) -> int:
+    def _score(self, want: Want, bucket: Bucket, standing: ClassFit) -> int:
         """The score where one dimension does not say it all."""
-        total = self._classes.by_number[vector >> CLASS_AT & NUMBER].total
-        free = Free(
-            vector & TOP,
-            vector >> FIELD & TOP,
-            vector >> 2 * FIELD & TOP,
-            vector >> 3 * FIELD & TOP,
-            *self._buckets.states.of[vector >> SIGN_AT & NUMBER],
-        )
+        free, total = bucket.free, bucket.kind.total
         if not self._fit:
             return self._strategy(want.request, free, total, standing.static) + standing.chosen
-        return standing.base + standing.slope // UNIT * tightness(want.request, free, total) + term
+        tight = shared_tightness(standing.most, free[4], total[4])
+        return standing.base + standing.slope // UNIT * tight
+
+
+def _sharers(want: Want, standing: ClassFit, free: tuple[int, ...]) -> int:
+    """How many of a want devices with so much free memory take, up to what matters."""
+    count, share = want.request.device_count, standing.share
+    if not share or len(free) < count or free[count - 1] < share:
+        return 0
+    if want.clip == 1:
+        return 1
+    places = sum([left // share for left in free])
+    return max(1, min(want.clip, places // count))
+
+
+def _view(bucket: Bucket) -> NodeView:
+    """A node of a bucket as scorers see it: any of them, they are alike."""
+    kind, (cpu_milli, memory_mib, disk_mib, idle) = bucket.kind, bucket.left
+    free = Amount(cpu_milli, memory_mib, disk_mib, idle * 1000)
+    return NodeView(kind.spec, kind.labels, kind.taints, free)
 
 
 def _weight_of_fit(policy: Policy) -> int:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def pool_problem(node: Node, shape: Shape) -> str:
     """Why a pool with room gets no such task now: order is ours, and waiting inside has none."""
     inside, engine = len(node.inside), node.spec.engine
-    if inside and inside >= node.spec.inside_max:
+    if inside and inside >= node.spec.inside_max and not node.spec.early:
         return f"{inside} {'waits' if inside == 1 else 'wait'} inside {engine} already"
     requests = [role.request for role in shape.roles]
     for closure in node.closures:
@@ -50,7 +50,7 @@ class NodeChecks:
 
     def hinders(self, shape: Shape) -> bool:
         """Whether more than room and rules of its own may keep a shape waiting."""
-        return bool(shape.placement.affinities or self._rules.filters or self._space.pools)
+        return bool(shape.placement.affinities or self._rules.filters or self._space.engines.pools)
 
     def may_refuse(self, shape: Shape) -> bool:
         """Whether a node that suits a shape by its class may still be refused."""
@@ -72,7 +72,9 @@ class NodeChecks:
             text = affinity_problem(shape, name, labels, self._all(), dict(shape.labels))
             if text:
                 return text
-        if name in self._space.pools and (text := pool_problem(self._cluster.nodes[name], shape)):
+        if name in self._space.engines.pools and (
+            text := pool_problem(self._cluster.nodes[name], shape)
+        ):
             return text
         return self._rules.plugged_problem(shape, self.view(name))[1] if self._rules.filters else ""
 

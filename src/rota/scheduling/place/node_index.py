@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.place.buckets import Buckets
 from rota.scheduling.place.free import SMALLEST
@@ -50,6 +50,31 @@ if TYPE_CHECKING:
 Ask = Callable[[str], Room | None]
 
 
+class EngineNodes(NamedTuple):
+    """The nodes of engines, among all that take work."""
+
+    #: What members of a gang there must have in common, by node.
+    sides: dict[str, str]
+    #: The nodes among whose machines the engine chooses.
+    pools: set[str]
+    #: The nodes whose engine takes tasks before there is room for them.
+    early: set[str]
+
+    def note(self, node: Node) -> None:
+        self.drop(node.name)
+        if node.spec.engine:
+            self.sides[node.name] = node.spec.side
+        if node.spec.pool:
+            self.pools.add(node.name)
+        if node.spec.early:
+            self.early.add(node.name)
+
+    def drop(self, name: str) -> None:
+        self.sides.pop(name, None)
+        self.pools.discard(name)
+        self.early.discard(name)
+
+
 class Space:
     """All nodes that take work, and for each want the best of them first."""
 
@@ -71,10 +96,7 @@ class Space:
         #: Nodes are taken in the order of their names, whatever they have left.
         self.in_order = name == "first-fit"
         self._names: list[str] | None = None
-        #: Nodes of engines, with what members of a gang there must have in common.
-        self.sides: dict[str, str] = {}
-        #: Those of them among whose machines the engine chooses.
-        self.pools: set[str] = set()
+        self.engines = EngineNodes({}, set(), set())
         #: Changes whenever room is given back: where a want found nothing, it may now.
         self.grown = 0
         #: Changes whenever anything is taken or given back.
@@ -88,7 +110,7 @@ class Space:
             self._drop(name)
         else:
             classes.sort_in(node)
-            self._note_side(node)
+            self.engines.note(node)
             before = self._buckets.at.get(name)
             room = self.rooms.get(name)
             if room is None:
@@ -105,12 +127,6 @@ class Space:
         if classes.forget_empty() or measure != self._measure():
             self._heaps.scores_changed()
 
-    def _note_side(self, node: Node) -> None:
-        if node.spec.engine:
-            self.sides[node.name] = node.spec.side
-        if node.spec.pool:
-            self.pools.add(node.name)
-
     def _measure(self) -> tuple[Total, object]:
         """What scores are measured against."""
         classes = self._classes
@@ -119,8 +135,7 @@ class Space:
     def _drop(self, name: str) -> None:
         self._buckets.leave(name)
         self._classes.drop(name)
-        self.sides.pop(name, None)
-        self.pools.discard(name)
+        self.engines.drop(name)
         if self.rooms.pop(name, None) is None:
             return
         # Nodes behind it move up, and a want goes on from a place in the order of names.
@@ -320,12 +335,12 @@ class Space:
     def takes(self, want: Want, name: str) -> int:
         """How many of a want integers let on this node, up to what matters."""
         bucket = self._buckets.at.get(name)
-        return self._heaps.count(want, bucket.vector) if bucket is not None else 0
+        return self._heaps.count(want, bucket) if bucket is not None else 0
 
     def may_fit(self, want: Want, name: str) -> bool:
         """Whether integers let one of a want on this node."""
         bucket = self._buckets.at.get(name)
-        return bucket is not None and self._heaps.count(want, bucket.vector) > 0
+        return bucket is not None and self._heaps.count(want, bucket) > 0
 
     def may_ever_fit(self, want: Want, name: str) -> bool:
         """Whether a node of this kind takes one of a want when nothing else is there."""
@@ -335,4 +350,4 @@ class Space:
         if want.picky or until_s > bucket.claim_s or bucket.kind.mixed:
             return True
         # Where there are engines, a gang must not lie half in one.
-        return want.shape.task_count > 1 and bool(self.sides)
+        return want.shape.task_count > 1 and bool(self.engines.sides)

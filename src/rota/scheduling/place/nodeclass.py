@@ -1,6 +1,6 @@
 """Classes of nodes that differ in nothing but their names and what runs on them.
 
-For each want a class has one ``Standing``: whether it may run there at all, and all that its
+For each want a class has one ``ClassFit``: whether it may run there at all, and all that its
 score needs beyond what is left on the single node.
 """
 
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from rota.core.facts.policy import Policy
     from rota.core.facts.resources import Request
 
-#: The dimensions of a free vector: CPUs, memory, disk, idle devices.
-CPU, MEMORY, DISK, DEVICES = range(4)
+#: The last dimension of a free vector, after CPUs, memory and disk: idle devices.
+DEVICES = 3
 
 #: Classes without a node are dropped once there are so many more of them than others.
 SPARE = 64
@@ -54,7 +54,7 @@ def class_key(node: Node) -> object:
     return (*key, "engine", spec.engine, spec.features, spec.pool, spec.largest)
 
 
-class Standing(NamedTuple):
+class ClassFit(NamedTuple):
     """What a class means for a want.
 
     With the strategies that look at one dimension, the score of a node with ``free`` left in
@@ -68,12 +68,14 @@ class Standing(NamedTuple):
     #: What the class adds to the score, and the same before the strategy had a word in it.
     base: int
     static: int
-    #: What a shared request takes of one device, in MiB; 0: it cannot share one here.
-    share: int = 0
+    #: What a shared request takes of one device, in MiB; 0: it cannot share one here. Where
+    #: devices differ in size, of the smallest and of the largest.
+    share: int
+    most: int
     #: What of it is the choice of a virtual data centre.
-    chosen: int = 0
+    chosen: int
     #: What the request takes of devices here, if the fit is what is stranded of them.
-    taking: Taking | None = None
+    taking: Taking | None
 
 
 class NodeClass:
@@ -108,33 +110,35 @@ class NodeClass:
 
     def standing(
         self, request: Request, shape: Shape, policy: Policy, fit: int, dearest: float, graded: bool
-    ) -> Standing | None:
+    ) -> ClassFit | None:
         """None when no node of this class could ever take the request."""
         case = self.case(request, shape, policy)
         if first_problem(case).filter:
             return None
         static, chosen = class_score(case, dearest), vdc_points(case, dearest)
-        dimension = self._dimension(request)
+        asked = (request.cpu_milli, request.memory_mib, request.disk_mib, request.device_count)
+        # Devices matter most to a request that wants some, else what the request takes most of.
+        dimension = DEVICES
+        if not request.device_count:
+            parts = [asked[d] / self.total[:3][d] for d in range(3)]
+            dimension = parts.index(max(parts))
         total = self.total[:4][dimension]
         slope = (fit + vdc_fit(case)) * UNIT if fit else 0
         # UNIT - UNIT * (free - asked) / total, times the weight of the fit.
-        tight = slope + slope * _asked(request, dimension) // total
+        tight = slope + slope * asked[dimension] // total
         base = -LAST_RESORT if static < 0 else 0
         if policy.place.strategy == "score":
             base = static
         base += chosen
-        share = self.share(request) if request.shared else 0
+        share = most = 0
+        if request.shared:
+            share, most = self.share(request), request.share_of(self.total.device_mib)
         takes = taking(request, self.total.device_mib) if graded and self.spec.devices else None
-        return Standing(base + tight, dimension, slope, total, base, static, share, chosen, takes)
+        line = (base + tight, dimension, slope, total)
+        return ClassFit(*line, base, static, share, most, chosen, takes)
 
     def case(self, request: Request, shape: Shape, policy: Policy) -> Case:
         return Case(shape, request, self.spec, self.labels, self.taints, policy)
-
-    def _dimension(self, request: Request) -> int:
-        """Devices matter most to a request that wants some, else what the request takes most of."""
-        if request.device_count:
-            return DEVICES
-        return max((CPU, MEMORY, DISK), key=lambda d: _asked(request, d) / self.total[:4][d])
 
     def share(self, request: Request) -> int:
         """What a shared request takes of one of the devices here, in MiB.
@@ -143,14 +147,6 @@ class NodeClass:
         counts, so that no node is passed over, and the node itself has the last word.
         """
         return min(map(request.share_of, self.sizes), default=0)
-
-
-def _asked(request: Request, dimension: int) -> int:
-    if dimension == CPU:
-        return request.cpu_milli
-    if dimension == MEMORY:
-        return request.memory_mib
-    return request.disk_mib if dimension == DISK else request.device_count
 
 
 class Classes:

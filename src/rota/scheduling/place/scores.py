@@ -214,12 +214,7 @@ def tightness(request: Request, free: Free, total: Total) -> int:
         devices = total[3] or 1
         return UNIT * (devices - free[3] + count) // devices
     if count:
-        size = total[4] or 1
-        share = request.share_of(total[4])
-        for left in reversed(free[4]):
-            if left >= share:
-                return UNIT - UNIT * (left - share) // size
-        return 0
+        return shared_tightness(request.share_of(total[4]), free[4], total[4])
     cpu, memory = request.cpu_milli, request.memory_mib
     cpu_total, memory_total = total[0] or 1, total[1] or 1
     disk = request.disk_mib
@@ -230,6 +225,14 @@ def tightness(request: Request, free: Free, total: Total) -> int:
     if memory * cpu_total > cpu * memory_total:
         return UNIT - UNIT * (free[1] - memory) // memory_total
     return UNIT - UNIT * (free[0] - cpu) // cpu_total
+
+
+def shared_tightness(share: int, lefts: tuple[int, ...], size: int) -> int:
+    """How full the fullest device would be that has room for a share, in MiB like the others."""
+    for left in reversed(lefts):
+        if left >= share:
+            return UNIT - UNIT * (left - share) // (size or 1)
+    return 0
 
 
 def _score(policy: Policy, stranding: Stranding | None) -> Strategy:

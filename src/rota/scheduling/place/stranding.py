@@ -43,34 +43,28 @@ NO_DEVICE = (0, 0)
 Devices = tuple[tuple[int, ...], int, tuple[tuple[str, str], ...]]
 
 
-class _Make:
-    """What the sorts that come want of nodes with one sort of device."""
+#: What the sorts that come want of nodes with one sort of device. By thousandths of each device
+#: and how many, in which few sorts differ: the weight of each task times what it uses, its CPUs.
+_Lots = dict[Taking, list[tuple[int, int]]]
 
-    __slots__ = ("lots", "sorts")
 
-    def __init__(self, sorts: Sequence[tuple[int, Request]], devices: Devices) -> None:
-        _, device_mib, makes = devices
-        #: Thousandths of each device, and how many: few sorts differ in these.
-        self.lots: list[tuple[int, int]] = []
-        #: The weight of a task times what it uses, its CPUs, the number of its lot.
-        self.sorts: list[tuple[int, int, int]] = []
-        numbers: dict[tuple[int, int], int] = {}
-        for weight, request in sorts:
-            if can_use(request, makes):
-                lot = (share_milli(request, device_mib), request.device_count)
-                if lot not in numbers:
-                    numbers[lot] = len(self.lots)
-                    self.lots.append(lot)
-                value = weight * lot[0] * lot[1]
-                self.sorts.append((value, request.cpu_milli or 1, numbers[lot]))
+def _lots_of(sorts: Sequence[tuple[int, Request]], devices: Devices) -> _Lots:
+    _, device_mib, makes = devices
+    lots: _Lots = {}
+    for weight, request in sorts:
+        if can_use(request, makes):
+            lot = (share_milli(request, device_mib), request.device_count)
+            value = (weight * lot[0] * lot[1], request.cpu_milli or 1)
+            lots.setdefault(lot, []).append(value)
+    return lots
 
 
 class Spot:
     """The free devices of a node, and how much of them is of use with so many CPUs."""
 
-    __slots__ = ("_sorts", "_whole", "after", "devices", "free", "known")
+    __slots__ = ("_lots", "_places", "_whole", "after", "devices", "free", "known")
 
-    def __init__(self, devices: Devices, make: _Make, total: int) -> None:
+    def __init__(self, devices: Devices, lots: _Lots, total: int) -> None:
         lefts = devices[0]
         self.devices = devices
         self.free = sum(lefts)
@@ -78,14 +72,12 @@ class Spot:
         self._whole = total * self.free
         #: What the devices are once a task has taken its own, by what it takes; None: it cannot.
         self.after: dict[Taking, Spot | None] = {NO_DEVICE: self}
+        self._lots, idle = lots, lefts.count(WHOLE)
         #: How many tasks of each lot the devices take if CPUs are no matter.
-        places = [
-            lefts.count(WHOLE) // count
-            if share == WHOLE
-            else sum([left // share for left in lefts]) // count
-            for share, count in make.lots
+        self._places = [
+            (idle if share == WHOLE else sum([left // share for left in lefts])) // count
+            for share, count in lots
         ]
-        self._sorts = [(value, cpus, places[lot]) for value, cpus, lot in make.sorts if places[lot]]
         #: By the CPUs that are left: thousandths of devices, times the weight of all sorts.
         self.known: dict[int, int] = {}
 
@@ -93,7 +85,9 @@ class Spot:
         """What is ``known`` from now on for so many CPUs."""
         useful = [
             value * (number if (number := cpu_milli // cpus) < places else places)
-            for value, cpus, places in self._sorts
+            for places, sorts in zip(self._places, self._lots.values(), strict=True)
+            if places
+            for value, cpus in sorts
         ]
         stranded = self.known[cpu_milli] = self._whole - sum(useful)
         return stranded
@@ -116,7 +110,7 @@ class Stranding:
             if request.device_count
         ]
         self._total = sum(weight for weight, _ in self._sorts)
-        self._makes: dict[tuple[object, ...], _Make] = {}
+        self._makes: dict[tuple[object, ...], _Lots] = {}
         self._spots: dict[Devices, Spot] = {}
 
     def spot(self, devices: Devices) -> Spot:
@@ -126,7 +120,7 @@ class Stranding:
                 self._spots.clear()
             make = self._makes.get(devices[1:])
             if make is None:
-                make = self._makes[devices[1:]] = _Make(self._sorts, devices)
+                make = self._makes[devices[1:]] = _lots_of(self._sorts, devices)
             known = self._spots[devices] = Spot(devices, make, self._total)
         return known
 

@@ -10,20 +10,19 @@ from rota.scheduling.place.ranks import RANK_BITS
 if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
     from rota.core.facts.resources import Request
-    from rota.scheduling.place.nodeclass import Standing
+    from rota.scheduling.place.nodeclass import ClassFit
     from rota.scheduling.place.scores import Measure
 
 FIELD = 32
 TOP = (1 << (FIELD - 1)) - 1
 GUARDS = sum(1 << (FIELD * d + FIELD - 1) for d in range(4))
+AMOUNTS = (1 << 4 * FIELD) - 1
 #: Above the amounts: the numbers of the class and of the device state. No number is given out
 #: twice; with a thousand new states a second these last for decades.
 NUMBER_BITS = 40
 NUMBER = (1 << NUMBER_BITS) - 1
 CLASS_AT = 4 * FIELD
 SIGN_AT = CLASS_AT + NUMBER_BITS
-#: Both of them, once the amounts are shifted away: what devices are left, and of which sort.
-DEVICES_MASK = (1 << 2 * NUMBER_BITS) - 1
 #: Then the place of the node by name, where that tells equally good ones apart.
 RANK_AT = SIGN_AT + NUMBER_BITS
 #: What a score depends on: everything below that.
@@ -71,9 +70,8 @@ def content_of(value: object) -> int:
 class Want:
     """One kind of task, and the buckets that it fits in by how many of it they take."""
 
-    __slots__ = ("cleaned", "clip", "cursor", "exclusive", "firm", "heaps", "measure",
-                 "packed", "picky", "points", "request", "seen", "shape", "spread",
-                 "standings")  # fmt: skip
+    __slots__ = ("asks", "cleaned", "clip", "cursor", "heaps", "measure", "packed", "picky",
+                 "points", "request", "seen", "shape", "shared", "spread", "standings")  # fmt: skip
 
     def __init__(
         self, request: Request, shape: Shape, clip: int, *, picky: bool, spread: bool
@@ -82,12 +80,14 @@ class Want:
         self.shape = shape
         #: More than this many on one node make no difference.
         self.clip = clip
-        self.firm = shape.service is ServiceClass.GUARANTEED
-        self.exclusive = shape.placement.exclusive
         alone = 0 if request.shared else request.device_count
-        self.packed = pack(request.cpu_milli, request.memory_mib, request.disk_mib, alone)
+        amounts = (request.cpu_milli, request.memory_mib, request.disk_mib, alone)
+        self.packed = pack(*amounts)
+        #: The dimensions that it asks something of, and how much.
+        self.asks = tuple([(at, min(asked, TOP)) for at, asked in enumerate(amounts) if asked])
+        self.shared = request.shared and request.device_count > 0
         #: By the number of a class; None: never on such a node.
-        self.standings: dict[int, Standing | None] = {}
+        self.standings: dict[int, ClassFit | None] = {}
         #: How many fit and the score by state of a node, where these come again; None: none fits.
         self.points: dict[int, tuple[int, int] | None] = {}
         self.heaps: list[list[int]] = [[] for _ in range(clip + 1)]
@@ -103,6 +103,14 @@ class Want:
         #: The emptiest node is the best.
         self.spread = spread
 
+    @property
+    def firm(self) -> bool:
+        return self.shape.service is ServiceClass.GUARANTEED
+
+    @property
+    def exclusive(self) -> bool:
+        return self.shape.placement.exclusive
+
     def start_over(self, measure: Measure | None) -> None:
         """All buckets are to be scored anew; the classes that it may go to are as they were."""
         self.measure = measure
@@ -112,10 +120,9 @@ class Want:
         self.seen = self.cleaned = 0
 
 
-def beside(packed: int, vector: int, takes: int) -> int:
+def beside(asks: tuple[tuple[int, int], ...], left: tuple[int, ...], takes: int) -> int:
     """How many of a request fit in a bucket side by side, up to ``takes``."""
-    for shift in (0, FIELD, 2 * FIELD, 3 * FIELD):
-        asked = packed >> shift & TOP
-        if asked:
-            takes = min(takes, (vector >> shift & TOP) // asked)
-    return max(1, takes)
+    for at, asked in asks:
+        if (fitting := left[at] // asked) < takes:
+            takes = fitting
+    return takes or 1

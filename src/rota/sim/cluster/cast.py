@@ -33,7 +33,7 @@ class Particulars(msgspec.Struct, frozen=True, kw_only=True):
     ends: JobState = JobState.COMPLETED
 
 
-class Part:
+class StagePart:
     """One job on the stage."""
 
     __slots__ = (
@@ -84,7 +84,7 @@ class Arrival(NamedTuple):
     """A job to be submitted. ``not_before_s`` 0: at once."""
 
     submit_s: float
-    part: Part
+    part: StagePart
     spec: JobSpec
     not_before_s: float = 0.0
     #: Below 0: nobody cancels it.
@@ -109,7 +109,7 @@ class Cast:
         numbers = {job.id: number for number, job in enumerate(jobs, start=1)}
         found: list[Arrival] = []
         for number, job in enumerate(jobs, start=1):
-            part = Part(number, job)
+            part = StagePart(number, job)
             known = particulars.get(job.id)
             spec = self._spec(job) if known is None else self._known(known.spec, numbers)
             if not self._fits(spec):

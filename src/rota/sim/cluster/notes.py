@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
 
 
-class Notes(Scribe):
+class SimNotes(Scribe):
     """Applies events at once and remembers what the clock must see to."""
 
     def __init__(self, cluster: Cluster, now_s: float) -> None:

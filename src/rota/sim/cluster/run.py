@@ -28,8 +28,8 @@ from rota.core.facts.job import Outcome
 from rota.core.facts.policy import Estimates, PreemptMode
 from rota.core.facts.states import WAITING, Cause, JobState
 from rota.scheduling.order.lengths import run_s_of
-from rota.sim.cluster.cast import Arrival, Cast, Part, Particulars
-from rota.sim.cluster.notes import Notes
+from rota.sim.cluster.cast import Arrival, Cast, Particulars, StagePart
+from rota.sim.cluster.notes import SimNotes
 from rota.sim.run import Run
 from rota.sim.settings import BEGIN_S
 
@@ -52,7 +52,7 @@ IDLE_MOMENTS_MAX = 10_000
 MOOT = frozenset({"pass", "time-limit", "window"})
 
 #: (moment, rank among those of one moment, in order of making, job, its round).
-Due = tuple[float, int, int, Part, int]
+Due = tuple[float, int, int, StagePart, int]
 END, LEAVE, CANCEL = 1, 2, 3
 
 
@@ -103,10 +103,10 @@ class _Stage:
     ) -> None:
         self.begin_s = begin_s
         self.cluster = Cluster("sim")
-        self.scribe = Notes(self.cluster, begin_s)
+        self.scribe = SimNotes(self.cluster, begin_s)
         self.scribe.emit(ev.PolicySet(policy=policy))
         self.passes = Passes(self.cluster, load)
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, StagePart] = {}
         self.lost_s = 0.0
         self._coming: list[Arrival] = []
         self._due: list[Due] = []
@@ -177,7 +177,7 @@ class _Stage:
             self._decide()
         self._decide()
 
-    def _push(self, moment_s: float, kind: int, part: Part) -> None:
+    def _push(self, moment_s: float, kind: int, part: StagePart) -> None:
         self._made += 1
         heappush(self._due, (moment_s, kind, self._made, part, part.round))
 
@@ -215,14 +215,14 @@ class _Stage:
             else:
                 self._leave(job)
 
-    def _cancel(self, part: Part, job: Job) -> None:
+    def _cancel(self, part: StagePart, job: Job) -> None:
         outcome = Outcome(JobState.CANCELLED, Cause.CANCELLED)
         if job.state in WAITING:
             lifecycle.settle(self.scribe, job, outcome)
         else:
             self._end(part, job, outcome)
 
-    def _end(self, part: Part, job: Job, outcome: Outcome) -> None:
+    def _end(self, part: StagePart, job: Job, outcome: Outcome) -> None:
         """Its time is over, even if it was just being told to give way."""
         for task in job.tasks:
             attempt = task.current
@@ -304,7 +304,7 @@ class _Stage:
         mode = job.spec.preempt_mode or self.cluster.policy.preempt.mode
         return mode is PreemptMode.CHECKPOINT
 
-    def _is_back(self, part: Part, gave_way: bool) -> None:
+    def _is_back(self, part: StagePart, gave_way: bool) -> None:
         """It waits again: with what it has done, or from the beginning."""
         part.gave_way += gave_way
         part.round += 1
@@ -316,14 +316,14 @@ class _Stage:
             self.lost_s += part.job.procs * part.done_s
         part.done_s = 0
 
-    def _pause(self, part: Part, still: bool) -> None:
+    def _pause(self, part: StagePart, still: bool) -> None:
         part.round += 1
         if still:
             part.stop(self._moment_s)
         elif part.start_s is not None:
             self._go_on(part)
 
-    def _is_over(self, part: Part) -> None:
+    def _is_over(self, part: StagePart) -> None:
         part.round += 1
         part.stop(self._moment_s)
         if part.start_s is not None:
@@ -362,12 +362,12 @@ class _Stage:
             part.nodes = ",".join(dict.fromkeys(a.allocation.node for a in live))
             self._go_on(part)
 
-    def _go_on(self, part: Part) -> None:
+    def _go_on(self, part: StagePart) -> None:
         part.began_s = self._moment_s
         self._push(self._moment_s + part.left_s - part.done_s, END, part)
 
 
-def _result(stage: _Stage, parts: list[Part]) -> Run:
+def _result(stage: _Stage, parts: list[StagePart]) -> Run:
     """Those that ran to their end, as columns."""
     over = [part for part in parts if part.over_s is not None]
     devices = sum(len(node.spec.devices) for node in stage.cluster.nodes.values())

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from rota.core.facts.policy import Backfill, BackfillRules, Estimates, OrderRules, Policy
 from rota.scheduling.later.promising import MANY_PROMISES
 from rota.scheduling.order.orderings import DUE
-from rota.sim.history import History
-from rota.sim.settings import Overrun
+from rota.sim.history import SiteHistory
+from rota.sim.settings import SimOverrun
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from rota.scheduling.api import Entry
-    from rota.sim.machine import Machine
-    from rota.sim.settings import Settings
+    from rota.sim.machine import SimMachine
+    from rota.sim.settings import SimSettings
     from rota.sim.trace import Trace
 
 #: Orderings that ask for nothing but a job's size, its length and its wait.
@@ -33,7 +33,7 @@ class PoolStart(NamedTuple):
     held: int = 0
 
 
-class Decision(NamedTuple):
+class PoolDecision(NamedTuple):
     """Who starts now, in order, and who must stop first to make room for them."""
 
     starts: list[PoolStart]
@@ -67,11 +67,11 @@ class Pool(Protocol):
     def expect(self, job: int, end_s: float) -> None:
         """A running job is now taken to end then."""
 
-    def decide(self, now_s: float) -> Decision:
+    def decide(self, now_s: float) -> PoolDecision:
         """A pass."""
 
 
-def refusal(trace: Trace, machine: Machine, policy: Policy, settings: Settings) -> str:
+def refusal(trace: Trace, machine: SimMachine, policy: Policy, settings: SimSettings) -> str:
     """Why a pool would not decide what the pass decides; empty: it would.
 
     One thing is a rule of the pool alone, with nothing in the pass to compare it with: promises
@@ -79,12 +79,12 @@ def refusal(trace: Trace, machine: Machine, policy: Policy, settings: Settings) 
     """
     if machine.nodes:
         return "the machine has nodes"
-    if isinstance(trace, History):
+    if isinstance(trace, SiteHistory):
         return "the jobs and the site have particulars"
     if any(job.request is not None for job in trace.jobs):
         return "jobs ask for more than a number of processors"
     order, backfill = policy.order, policy.backfill
-    extends = settings.overrun is Overrun.EXTEND
+    extends = settings.overrun is SimOverrun.EXTEND
     if order.primary == DUE:
         return _refusal_of_dues(policy, machine, extends=extends)
     if not {order.primary, order.secondary} <= ORDERS:
@@ -99,7 +99,7 @@ def refusal(trace: Trace, machine: Machine, policy: Policy, settings: Settings) 
     return ""
 
 
-def _refusal_of_dues(policy: Policy, machine: Machine, *, extends: bool) -> str:
+def _refusal_of_dues(policy: Policy, machine: SimMachine, *, extends: bool) -> str:
     """The order ``due`` is known with its own kind of backfill, and where limits end jobs."""
     order = OrderRules(
         primary=DUE,
@@ -123,7 +123,7 @@ def _refusal_of_dues(policy: Policy, machine: Machine, *, extends: bool) -> str:
 
 
 def _refusal_of_promises(
-    order: OrderRules, backfill: BackfillRules, settings: Settings, jobs: int
+    order: OrderRules, backfill: BackfillRules, settings: SimSettings, jobs: int
 ) -> str:
     """Promises that stand from pass to pass: it matters in which order they were made."""
     if order.primary != "fifo" or order.strict or backfill.shortest or not backfill.spare:
@@ -132,7 +132,7 @@ def _refusal_of_promises(
         return "not every job that waits has a promise"
     if backfill.estimates is Estimates.PREDICTED:
         return "promises rest on what was learned"
-    if settings.overrun is Overrun.EXTEND:
+    if settings.overrun is SimOverrun.EXTEND:
         return "promises break whenever a job outstays its estimate"
     return ""
 

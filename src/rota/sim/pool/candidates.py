@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.sim.pool.line import Line
+from rota.sim.pool.line import PoolLine
 
 if TYPE_CHECKING:
     from rota.sim.pool.dues import Dues
     from rota.sim.pool.line import Waiter
 
 
-class Candidates:
+class PoolCandidates:
     """Where not the queue's order decides: by length, and under the order ``due`` by wait too."""
 
     def __init__(self, dues: Dues | None, *, shortest: bool) -> None:
         self._dues = dues
-        self._by_length = Line() if shortest else None
+        self._by_length = PoolLine() if shortest else None
         #: The same with their limits instead: what counts against a job that has waited long.
-        self._by_limit = Line() if dues is not None else None
+        self._by_limit = PoolLine() if dues is not None else None
         #: The job that they may pass, and whether only limits count against it.
         self.head = -1
         self._firm = False
@@ -48,7 +48,7 @@ class Candidates:
         self.head = head
         self._firm = head >= 0 and self._dues is not None and self._dues.is_firm(head)
 
-    def among(self, queue: Line) -> Line:
+    def among(self, queue: PoolLine) -> PoolLine:
         """Those that may pass, in order: the queue itself where no other order was asked for."""
         if self._firm and self._by_limit is not None:
             return self._by_limit

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rota.scheduling.order.orderings import due_s, passing_s, set_back_s
 from rota.sim.pool.api import INFINITE
-from rota.sim.pool.line import Line
+from rota.sim.pool.line import PoolLine
 from rota.sim.pool.shares import PoolShares
 from rota.sim.settings import BEGIN_S
 
@@ -33,7 +33,7 @@ class Dues:
         self._too_long_s = policy.order.wait_max_s or INFINITE
         self._trust_s = policy.backfill.trust_s or self._too_long_s
         self._shares = PoolShares(policy.share, total)
-        self.line = Line()
+        self.line = PoolLine()
         self._waiters: dict[int, Waiter] = {}
         self._entries: dict[int, Entry] = {}
         #: In the order in which they came: when each one has waited too long is known.

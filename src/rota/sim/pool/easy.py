@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
 from rota.scheduling.order.orderings import DUE
-from rota.sim.pool.api import Decision, PoolStart
-from rota.sim.pool.candidates import Candidates
+from rota.sim.pool.api import PoolDecision, PoolStart
+from rota.sim.pool.candidates import PoolCandidates
 from rota.sim.pool.dues import Dues
 from rota.sim.pool.ranking import Ranking
 
@@ -39,7 +39,9 @@ class CountedPool:
         self._spares = policy.backfill.spare
         self._dues = Dues(policy, total) if policy.order.primary == DUE else None
         self._ranking = Ranking(policy) if self._dues is None else self._dues
-        self._candidates = Candidates(self._dues, shortest=policy.backfill.shortest and self._easy)
+        self._candidates = PoolCandidates(
+            self._dues, shortest=policy.backfill.shortest and self._easy
+        )
         self._running: list[Runner] = []
         self._runners: dict[int, Runner] = {}
         self._started = 0
@@ -139,7 +141,7 @@ class CountedPool:
         insort(self._running, runner)
         self._stale = True
 
-    def decide(self, now_s: float) -> Decision:
+    def decide(self, now_s: float) -> PoolDecision:
         if self._due_is_gone:
             self._let_due_go(now_s)
         starts: list[PoolStart] = []
@@ -160,7 +162,7 @@ class CountedPool:
             else:
                 self._look_at(fresh, now_s, starts)
             fresh.clear()
-        return Decision(starts)
+        return PoolDecision(starts)
 
     def _let_due_go(self, now_s: float) -> None:
         running = self._running

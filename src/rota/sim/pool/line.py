@@ -60,7 +60,7 @@ class _Block:
         return procs[0] <= spare or now_s + self.runs[bisect_right(procs, free) - 1] <= until_s
 
 
-class Line:
+class PoolLine:
     """All who wait, first things first."""
 
     __slots__ = ("_blocks", "_count")
@@ -70,7 +70,7 @@ class Line:
         self._count = 0
 
     @classmethod
-    def of(cls, waiters: list[Waiter]) -> Line:
+    def of(cls, waiters: list[Waiter]) -> PoolLine:
         """A line that is made anew for each pass, of waiters in order. Nobody is added to it."""
         line = cls()
         line._blocks = [_Block(waiters, brief=True)] if waiters else []

@@ -13,8 +13,8 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 from rota.core.facts.policy import Backfill
-from rota.sim.pool.api import INFINITE, Decision, PoolStart
-from rota.sim.pool.profile import Counted, Pinned, Slot
+from rota.sim.pool.api import INFINITE, PoolDecision, PoolStart
+from rota.sim.pool.profile import FreeProfile, Pinned, Slot
 from rota.sim.pool.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ class PlannedPool:
         self, total: int, policy: Policy, *, pinned: bool = False, due_is_gone: bool = False
     ) -> None:
         self._total = total
-        self._new_profile = Pinned if pinned else Counted
+        self._new_profile = Pinned if pinned else FreeProfile
         self._due_is_gone = due_is_gone
         self._policy = policy
         self._all_planned = policy.backfill.kind is Backfill.CONSERVATIVE
@@ -79,7 +79,7 @@ class PlannedPool:
         """When a waiting job is to start."""
         return self._slots[job].start_s
 
-    def decide(self, now_s: float) -> Decision:
+    def decide(self, now_s: float) -> PoolDecision:
         self._profile.advance(now_s)
         self._take_back(now_s)
         starts: list[PoolStart] = []
@@ -93,7 +93,7 @@ class PlannedPool:
             self._plan_first(now_s, starts)
         self._fresh.clear()
         self._loose = self._broken = False
-        return Decision(starts, wake_s=self._next_slot_s())
+        return PoolDecision(starts, wake_s=self._next_slot_s())
 
     def _take_back(self, now_s: float) -> None:
         """Jobs that left give back what they were to hold for longer."""

@@ -1,13 +1,13 @@
 """How many processors are free from when to when, and where a job fits in.
 
-``Counted`` knows numbers. ``Pinned`` knows which ones: a set of node numbers is one integer with
-a bit for each, so that a promise is kept on the very nodes that it names.
+``FreeProfile`` knows numbers. ``Pinned`` knows which ones: a set of node numbers is one integer
+with a bit for each, so that a promise is kept on the very nodes that it names.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from itertools import accumulate, compress
+from itertools import compress
 from operator import ne
 from typing import NamedTuple
 
@@ -21,16 +21,16 @@ class Slot(NamedTuple):
     held: int
 
 
-class Counted:
+class FreeProfile:
     """Free processors over time. Each step lasts until the next; the last one has no end."""
 
-    __slots__ = ("_peaks", "free", "times")
+    __slots__ = ("_vain", "free", "times")
 
     def __init__(self, total: int, now_s: float = 0.0) -> None:
         self.times: list[float] = [now_s]
         self.free: list[int] = [self._all(total)]
-        #: The most that is free up to the end of each step; empty: not worked out.
-        self._peaks: list[int] = []
+        #: By size and length of a slot: before that moment none can begin, as was found.
+        self._vain: dict[int, dict[float, float]] = {}
 
     def _all(self, total: int) -> int:
         return total
@@ -45,7 +45,6 @@ class Counted:
             del times[:at]
             del self.free[:at]
         times[0] = now_s
-        self._peaks = []
 
     def _cut(self, at_s: float) -> int:
         """The step that begins at a moment; made if there is none."""
@@ -61,12 +60,16 @@ class Counted:
         start_s = max(start_s, self.times[0])
         if end_s <= start_s:
             return
-        self._peaks = []
         first = self._cut(start_s)
         last = self._cut(end_s) if end_s != INFINITE else len(self.times)
         free = self.free
         for at in range(first, last):
             free[at] -= held
+        if held < 0 and self._vain:
+            # What is larger than all that is free there gains nothing by it.
+            most = max(free[first:last])
+            for size in [size for size in self._vain if size <= most]:
+                del self._vain[size]
 
     def give_back(self, start_s: float, end_s: float, held: int) -> None:
         """Undo a ``take``, as far as it is not over."""
@@ -79,7 +82,6 @@ class Counted:
         if not all(differs):
             self.times = [*compress(times, differs)]
             self.free = [*compress(free, differs)]
-            self._peaks = []
 
     def earliest(self, size: int, run_s: float, before_s: float = INFINITE) -> Slot | None:
         """The first moment from which so many are free for so long; None: none before that."""
@@ -116,12 +118,14 @@ class Counted:
 
     def _earlier_s(self, than_s: float, size: int, run_s: float) -> float | None:
         """Where a slot could begin instead: from ``than_s`` on it is its own."""
-        times, free = self.times, self.free
-        count, at = bisect_left(times, than_s), 0
-        if not self._peaks:
-            self._peaks = [*accumulate(free, max)]
-        if not count or self._peaks[count - 1] < size:
+        vain = self._vain.setdefault(size, {})
+        known_s = vain.get(run_s, 0.0)
+        if known_s == than_s:
             return None
+        times, free = self.times, self.free
+        count = bisect_left(times, than_s)
+        # A slot that begins before ``known_s`` and fits here would have fitted there, too.
+        at = bisect_left(times, known_s) if known_s < than_s else 0
         while at < count:
             if free[at] < size:
                 at += 1
@@ -135,6 +139,7 @@ class Counted:
             else:
                 return times[at]
             at = until + 1
+        vain[run_s] = than_s
         return None
 
     def fits_now(self, size: int, run_s: float) -> Slot | None:
@@ -147,7 +152,7 @@ class Counted:
         return self.times[1] if len(self.times) > 1 else INFINITE
 
 
-class Pinned(Counted):
+class Pinned(FreeProfile):
     """Which processors are free over time; the lowest numbers are taken first."""
 
     __slots__ = ()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.sim.pool.api import Decision, PoolStart
+from rota.sim.pool.api import PoolDecision, PoolStart
 
 if TYPE_CHECKING:
     from rota.scheduling.api import Entry
@@ -54,7 +54,7 @@ class RankedPool:
                 self._left_s[job] -= ran_s
             self._now_s = now_s
 
-    def decide(self, now_s: float) -> Decision:
+    def decide(self, now_s: float) -> PoolDecision:
         self.advance(now_s)
         sizes, left_s = self._sizes, self._left_s
         if self._weighed:
@@ -72,4 +72,4 @@ class RankedPool:
         starts = [PoolStart(job) for job in chosen if job not in self._running]
         evictions = [job for job in self._running if job not in chosen]
         self._running = chosen
-        return Decision(starts, evictions)
+        return PoolDecision(starts, evictions)

@@ -10,7 +10,7 @@ from rota.scheduling.api import View
 from rota.scheduling.order.keys import NO_SHARES
 from rota.scheduling.order.orderings import MOVING, ORDERINGS, order_key
 from rota.sim.pool.api import FIXED
-from rota.sim.pool.line import Line
+from rota.sim.pool.line import PoolLine
 from rota.sim.settings import BEGIN_S
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class Ranking:
         self.plain = order.primary == "fifo"
         #: The order may be another one in each pass.
         self.moving = not (self.plain or {order.primary, order.secondary} <= FIXED)
-        self._line = Line()
+        self._line = PoolLine()
         self._waiters: dict[int, Waiter] = {}
         #: Where the order moves: how many wait in each lane, and what keys rest on beside time.
         self._lanes: Counter[LaneKey] = Counter()
@@ -51,7 +51,7 @@ class Ranking:
         return self.line.first
 
     @property
-    def line(self) -> Line:
+    def line(self) -> PoolLine:
         """In the order of this pass."""
         if self._stale:
             self._sort()
@@ -123,7 +123,7 @@ class Ranking:
         found.sort()
         # In this order they are nearly sorted the next time.
         self._waiters = {waiter[3]: waiter for waiter in found}
-        self._line = Line.of(found)
+        self._line = PoolLine.of(found)
         self._stale = False
 
     def _view(self, now_s: float) -> View:

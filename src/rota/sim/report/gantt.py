@@ -8,7 +8,7 @@ from heapq import heappop, heappush
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.sim.measures import stretches
-from rota.sim.report.series import Span
+from rota.sim.report.series import TraceSpan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -41,7 +41,9 @@ class Gantt(NamedTuple):
     jobs: int
 
 
-def window(runs: Sequence[Run], around_s: float, span: Span, most: int = STRETCHES_MAX) -> Span:
+def window(
+    runs: Sequence[Run], around_s: float, span: TraceSpan, most: int = STRETCHES_MAX
+) -> TraceSpan:
     """The longest time around a moment in which no run has more than ``most`` jobs.
 
     All runs share it, so that one can be compared with the other.
@@ -68,10 +70,10 @@ def window(runs: Sequence[Run], around_s: float, span: Span, most: int = STRETCH
         else:
             high_s = middle_s
     half_s = max(low_s, 1.0)
-    return Span(max(span.since_s, around_s - half_s), min(span.until_s, around_s + half_s))
+    return TraceSpan(max(span.since_s, around_s - half_s), min(span.until_s, around_s + half_s))
 
 
-def gantt(run: Run, view: Span, most: int = STRETCHES_MAX) -> Gantt:
+def gantt(run: Run, view: TraceSpan, most: int = STRETCHES_MAX) -> Gantt:
     """The jobs that ran in the window, first started first, on their nodes or on free rows."""
     inside = [
         piece

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from rota.sim.bootstrap import Interval, Intervals
-    from rota.sim.measures import Measures
+    from rota.sim.measures import RunMeasures
     from rota.sim.report.gantt import Gantt
-    from rota.sim.report.series import Series, Span
+    from rota.sim.report.series import Series, TraceSpan
     from rota.sim.run import Run
 
 Picture = dict[str, Any]
@@ -48,7 +48,7 @@ WAIT_TICKS = {1: "≤ 1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h",
 WAIT_TICKS |= {86400: "1 d", 604800: "1 w", 2419200: "4 w", 31536000: "1 y"}
 
 
-class Unit(NamedTuple):
+class AxisUnit(NamedTuple):
     name: str
     seconds: float
 
@@ -56,13 +56,13 @@ class Unit(NamedTuple):
         return round(moment_s / self.seconds, 5)
 
 
-def unit_for(span: Span) -> Unit:
+def unit_for(span: TraceSpan) -> AxisUnit:
     """The unit in which a time axis has readable numbers."""
     length_s = span.until_s - span.since_s
-    for unit in (Unit("days", 86400.0), Unit("hours", 3600.0), Unit("minutes", 60.0)):
+    for unit in (AxisUnit("days", 86400.0), AxisUnit("hours", 3600.0), AxisUnit("minutes", 60.0)):
         if length_s >= 3 * unit.seconds:
             return unit
-    return Unit("seconds", 1.0)
+    return AxisUnit("seconds", 1.0)
 
 
 def label(text: str) -> str:
@@ -92,7 +92,7 @@ def axis(title: str = "", **changes: object) -> dict[str, Any]:
 
 
 def over_time(
-    series: Mapping[str, Series], scales: Sequence[float], title: str, unit: Unit
+    series: Mapping[str, Series], scales: Sequence[float], title: str, unit: AxisUnit
 ) -> Picture:
     """One row per policy under each other, with one time axis: zooming one zooms all."""
     traces: list[dict[str, Any]] = []
@@ -137,7 +137,7 @@ def over_time(
 
 
 def _row(
-    policy: str, one: Series, scale: float, unit: Unit, ink: str, y_axis: str
+    policy: str, one: Series, scale: float, unit: AxisUnit, ink: str, y_axis: str
 ) -> list[dict[str, Any]]:
     """A band from the lowest to the highest level, and the mean in it."""
     common = {
@@ -168,7 +168,7 @@ def _scaled(values: Sequence[float], scale: float) -> list[float]:
     return [round(value * scale, 2) for value in values]
 
 
-def wait_by_size(runs: Mapping[str, tuple[Run, Measures]], unit_name: str) -> Picture:
+def wait_by_size(runs: Mapping[str, tuple[Run, RunMeasures]], unit_name: str) -> Picture:
     """Boxes from the first to the third quarter; whiskers hold 90 % of the jobs."""
     traces = []
     for number, (policy, (run, measures)) in enumerate(runs.items()):
@@ -283,7 +283,9 @@ def _dot(
     return dot
 
 
-def gantt_picture(run: Run, chart: Gantt, view: Span, measures: Measures, unit: Unit) -> Picture:
+def gantt_picture(
+    run: Run, chart: Gantt, view: TraceSpan, measures: RunMeasures, unit: AxisUnit
+) -> Picture:
     """Bars by wait; ``job`` of each trace points into ``texts``, which the page spreads out."""
     order = {place: number for number, place in enumerate({r.place: 0 for r in chart.rectangles})}
     traces: list[dict[str, Any]] = [
@@ -329,7 +331,7 @@ def gantt_picture(run: Run, chart: Gantt, view: Span, measures: Measures, unit: 
     }
 
 
-def _hover(run: Run, place: int, measures: Measures, held: Mapping[int, float]) -> str:
+def _hover(run: Run, place: int, measures: RunMeasures, held: Mapping[int, float]) -> str:
     job = run.jobs[place]
     lines = [f"<b>job {job.id}</b> on {job.procs} {label(run.unit)}"]
     lines += [label(f"{key} {value}") for key, value in _names(run, place) if value]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rota.sim.bootstrap import Intervals
     from rota.sim.figures import Summary
     from rota.sim.report.gantt import Gantt
-    from rota.sim.report.series import Series, Span
+    from rota.sim.report.series import Series, TraceSpan
     from rota.sim.run import Run
 
 #: So many users that pay for a policy are listed.
@@ -40,7 +40,7 @@ def place(name: str) -> str:
     return f'<div class="picture" id="{name}"></div>'
 
 
-def facts(runs: Iterable[Run], span: Span) -> str:
+def facts(runs: Iterable[Run], span: TraceSpan) -> str:
     """The line under the title."""
     first, *_ = runs = list(runs)
     unit = unit_for(span)
@@ -133,7 +133,9 @@ def waits() -> str:
     return section("Wait by size of the job", caption, place("sizes"))
 
 
-def gantt(played: Mapping[str, Run], charts: Mapping[str, Gantt], view: Span, span: Span) -> str:
+def gantt(
+    played: Mapping[str, Run], charts: Mapping[str, Gantt], view: TraceSpan, span: TraceSpan
+) -> str:
     """The chart's caption says what is not drawn."""
     named = any(any(run.nodes) for run in played.values())
     rows = (
@@ -155,7 +157,7 @@ def gantt(played: Mapping[str, Run], charts: Mapping[str, Gantt], view: Span, sp
 
 
 def _left_out(
-    played: Mapping[str, Run], charts: Mapping[str, Gantt], view: Span, span: Span
+    played: Mapping[str, Run], charts: Mapping[str, Gantt], view: TraceSpan, span: TraceSpan
 ) -> str:
     counts = [
         f"{escape(name)} {chart.jobs:,} of {len(played[name].jobs):,}"

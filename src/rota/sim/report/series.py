@@ -22,7 +22,7 @@ BINS = 1000
 CALM = 21
 
 
-class Span(NamedTuple):
+class TraceSpan(NamedTuple):
     """From the first submit to the last end."""
 
     since_s: float
@@ -39,15 +39,15 @@ class Series(NamedTuple):
     high: list[float]
 
 
-def whole_span(runs: Iterable[Run]) -> Span:
+def whole_span(runs: Iterable[Run]) -> TraceSpan:
     """The time that all runs together take; a second where nothing ran."""
     known = [run for run in runs if run.jobs]
     since_s = min((job.submit_s for run in known for job in run.jobs), default=0.0)
     until_s = max((max(run.end_s) for run in known), default=since_s)
-    return Span(since_s, max(until_s, since_s + 1.0))
+    return TraceSpan(since_s, max(until_s, since_s + 1.0))
 
 
-def used_over_time(run: Run, span: Span, bins: int = BINS) -> Series:
+def used_over_time(run: Run, span: TraceSpan, bins: int = BINS) -> Series:
     """Processors that jobs hold."""
     changes = []
     for place, since_s, until_s in stretches(run):
@@ -56,7 +56,7 @@ def used_over_time(run: Run, span: Span, bins: int = BINS) -> Series:
     return binned(changes, span, bins)
 
 
-def waiting_over_time(run: Run, span: Span, bins: int = BINS) -> Series:
+def waiting_over_time(run: Run, span: TraceSpan, bins: int = BINS) -> Series:
     """Jobs that are submitted, not over, and not on the machine."""
     changes = [(job.submit_s, 1) for job in run.jobs]
     changes += [(end_s, -1) for end_s in run.end_s]
@@ -65,7 +65,7 @@ def waiting_over_time(run: Run, span: Span, bins: int = BINS) -> Series:
     return binned(changes, span, bins)
 
 
-def binned(changes: list[tuple[float, int]], span: Span, bins: int = BINS) -> Series:
+def binned(changes: list[tuple[float, int]], span: TraceSpan, bins: int = BINS) -> Series:
     """The level that the changes add up to, bin by bin."""
     step_s = (span.until_s - span.since_s) / bins
     sums = [0.0] * bins

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from rota.sim.bootstrap import Intervals
     from rota.sim.figures import Summary
-    from rota.sim.verdict import Change
+    from rota.sim.verdict import JobPair
 
 GROUPS_MAX = 20
 CLASS_FIGURES = (
@@ -56,7 +56,7 @@ def _row(figure: Figure, heading: str, summaries: Mapping[str, Summary]) -> list
     return [escape(heading), *cells]
 
 
-def payers_table(before: str, after: str, payers: Sequence[tuple[str, Sequence[Change]]]) -> str:
+def payers_table(before: str, after: str, payers: Sequence[tuple[str, Sequence[JobPair]]]) -> str:
     """Users that wait longer under another policy, in hours."""
     rows = []
     for user, own in payers:
