@@ -22,11 +22,11 @@ from rota.core.words.presets import preset
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 from rota.log_json import FORMATS
 from rota.settings import gpus, limits, notify, quotas, storage
-from rota.settings.agent import POLICIES, Agent
+from rota.settings.agent import POLICIES, AgentSettings
 from rota.settings.audit import AuditSettings, check_syslog
 from rota.settings.checks import at_least, check_host, check_url, nearest, one_of, read_text
 from rota.settings.gpus import GpuSettings
-from rota.settings.limits import Limits
+from rota.settings.limits import UserLimits
 from rota.settings.notify import Notify
 from rota.settings.pilots import read_pilot
 from rota.settings.quotas import QuotaSettings
@@ -113,14 +113,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """All settings. Frozen: a change is a new start."""
 
     server: Server = Server()
-    agent: Agent = Agent()
+    agent: AgentSettings = AgentSettings()
     scheduling: Scheduling = Scheduling()
     notify: Notify = Notify()
     checkpoints: Checkpoints = Checkpoints()
     results: Results = Results()
     bundles: Bundles = Bundles()
     retention: Retention = Retention()
-    limits: Limits = Limits()
+    limits: UserLimits = UserLimits()
     quotas: QuotaSettings = QuotaSettings()
     audit: AuditSettings = AuditSettings()
     gpus: GpuSettings = GpuSettings()
@@ -132,14 +132,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {
     "server": Server,
-    "agent": Agent,
+    "agent": AgentSettings,
     "scheduling": Scheduling,
     "notify": Notify,
     "checkpoints": Checkpoints,
     "results": Results,
     "bundles": Bundles,
     "retention": Retention,
-    "limits": Limits,
+    "limits": UserLimits,
     "quotas": QuotaSettings,
     "audit": AuditSettings,
     "gpus": GpuSettings,

@@ -27,14 +27,14 @@ from rota.agent.attempts.address import addressed
 from rota.agent.attempts.errands import Errands
 from rota.agent.attempts.launch import Launcher
 from rota.agent.attempts.node_variables import NodeVariables
-from rota.agent.leaving import VISIBLE, Leaving, as_guest
+from rota.agent.leaving import VISIBLE, NodeLeaving, as_guest
 from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.machine.discover import discover
 from rota.agent.machine.fence import put_up
 from rota.agent.machine.gauges import Gauges
 from rota.agent.machine.gpus import BadGpuFile
 from rota.agent.machine.memory import MemoryWatch
-from rota.agent.record import Record
+from rota.agent.record import ClusterRecord
 from rota.agent.visits.visits import Visits
 from rota.keeper.processes import boot_id
 from rota.rpc.messages import (
@@ -56,7 +56,7 @@ from rota.session import folder, wire
 from rota.session.agent import Agent
 from rota.session.alarm import Alarm
 from rota.session.charge import LEFT
-from rota.session.instructions import Ended, KeeperAll, Known, Redial, Spawn, Started
+from rota.session.instructions import Began, Gone, KeeperAll, KnownAttempt, Redial, Spawn
 from rota.session.keyring import BadKeyFile, Keyring
 from rota.session.line import Connection, Line, loop_factory
 from rota.session.redial import Pauses
@@ -76,10 +76,10 @@ REFUSED_S = 10.0
 MEMORY_POLL_S = 0.5
 
 log = logging.getLogger("rota.agent")
-EndT = TypeVar("EndT", Ended, Known)
+EndT = TypeVar("EndT", Gone, KnownAttempt)
 
 
-class Host:
+class NodeHost:
     """One running agent."""
 
     def __init__(self, config: AgentConfig, cgroups: Cgroups | None) -> None:
@@ -93,7 +93,7 @@ class Host:
         self._keyring = Keyring(config.folder, config.token)
         variables = NodeVariables(config.url, self._keyring.fingerprint)
         self._launcher = Launcher(config.folder, cgroups, variables)
-        self._record = Record(config.folder)
+        self._record = ClusterRecord(config.folder)
         self._memory = MemoryWatch()
         self._visits = Visits(config, self.tell, self._agent.alive, self._tell_keeper)
         self._errands = Errands(
@@ -116,7 +116,7 @@ class Host:
         )
         # Wall time that never jumps: a grace period must not end because the clock was set.
         self._clock_offset_s = time.time() - time.monotonic()
-        self._leaving = Leaving(self._agent, config.ends_s, config.idle_s, self._now_s)
+        self._leaving = NodeLeaving(self._agent, config.ends_s, config.idle_s, self._now_s)
         self._stop = asyncio.Event()
         self._busy = asyncio.Event()
 
@@ -243,9 +243,9 @@ class Host:
         if keeper is not None:
             keeper.send_now(line)
 
-    def _on_keeper_events(self, events: list[Started | Ended]) -> None:
+    def _on_keeper_events(self, events: list[Began | Gone]) -> None:
         complete = [
-            event if isinstance(event, Started) else self._complete(event) for event in events
+            event if isinstance(event, Began) else self._complete(event) for event in events
         ]
         self.carry_out(
             self._agent.on_keeper_events(self._errands.passed_on(complete), self._now_s())
@@ -284,7 +284,7 @@ class Host:
                 self._agent.on_connected()
                 link.send(self._hello())
                 reason = await link.closed
-            except wire.Unreachable as error:
+            except wire.ControllerAway as error:
                 reason = str(error)
             finally:
                 if self._controller is not None:
@@ -397,4 +397,4 @@ def run_agent(config: AgentConfig, say: Callable[[str], object] | None = None) -
 
 
 async def _run(config: AgentConfig, cgroups: Cgroups | None) -> None:
-    await Host(config, cgroups).run()
+    await NodeHost(config, cgroups).run()

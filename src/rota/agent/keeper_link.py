@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import msgspec
 
 from rota.keeper.orders import PROTOCOL
-from rota.session.instructions import AnyKeeperEvent, Ended, KeeperAll, Started
+from rota.session.instructions import AnyKeeperEvent, Began, Gone, KeeperAll
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -39,7 +39,7 @@ class KeeperLink(asyncio.Protocol):
     def __init__(
         self,
         on_all: Callable[[KeeperLink, KeeperAll], None],
-        on_events: Callable[[list[Started | Ended]], None],
+        on_events: Callable[[list[Began | Gone]], None],
     ) -> None:
         self._on_all = on_all
         self._on_events = on_events
@@ -65,7 +65,7 @@ class KeeperLink(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         *lines, self._unread = (self._unread + data).split(b"\n")
-        events: list[Started | Ended] = []
+        events: list[Began | Gone] = []
         for line in lines:
             try:
                 event = _decode(line)
@@ -81,7 +81,7 @@ class KeeperLink(asyncio.Protocol):
             self._refuse(f"it said a line of more than {LINE_BYTES_MAX} bytes")
         if events:
             self._on_events(events)
-            self._alive -= {event.uid for event in events if isinstance(event, Ended)}
+            self._alive -= {event.uid for event in events if isinstance(event, Gone)}
         if self.objection and not self._alive:
             self.send([EXIT])
 
@@ -130,7 +130,7 @@ class KeeperLink(asyncio.Protocol):
 async def connect(
     folder: Path,
     on_all: Callable[[KeeperLink, KeeperAll], None],
-    on_events: Callable[[list[Started | Ended]], None],
+    on_events: Callable[[list[Began | Gone]], None],
 ) -> KeeperLink:
     """Connect to the folder's keeper, starting one when there is none."""
     try:
@@ -143,7 +143,7 @@ async def connect(
 async def _connect(
     folder: Path,
     on_all: Callable[[KeeperLink, KeeperAll], None],
-    on_events: Callable[[list[Started | Ended]], None],
+    on_events: Callable[[list[Began | Gone]], None],
 ) -> KeeperLink:
     # By way of a descriptor: the folder's own path may be longer than a socket's may be.
     fd = os.open(folder, os.O_PATH | os.O_CLOEXEC)

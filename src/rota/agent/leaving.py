@@ -55,7 +55,7 @@ def as_guest(spec: NodeSpec, config: AgentConfig, visible: str) -> NodeSpec:
     return replace(spec, ends_s=config.ends_s, unlimited=config.unlimited, devices=devices)
 
 
-class Node(Protocol):
+class LeavingNode(Protocol):
     """What the host does for it."""
 
     def carry_out(self, instructions: list[Instruction]) -> None: ...
@@ -63,7 +63,7 @@ class Node(Protocol):
     async def hung_up(self) -> None: ...
 
 
-class Leaving:
+class NodeLeaving:
     """``ends_s`` and ``idle_s``: 0: it has no end, it stays although it is idle."""
 
     def __init__(
@@ -84,7 +84,7 @@ class Leaving:
         self.note = self.note or "it was told to"
         self._told.set()
 
-    async def run(self, node: Node) -> None:
+    async def run(self, node: LeavingNode) -> None:
         """Until it may go."""
         idle_since_s = self._now_s()
         while not self._is_time:
@@ -106,7 +106,7 @@ class Leaving:
             self.note = self.note or "its time is over"
         return bool(self.note)
 
-    async def _may_go(self, node: Node, idle_s: float) -> bool:
+    async def _may_go(self, node: LeavingNode, idle_s: float) -> bool:
         """Whether nothing was given to it in this very moment."""
         self.note = f"it was idle for {idle_s:.0f} s"
         if not self._agent.session:
@@ -120,7 +120,7 @@ class Leaving:
             self.note = ""
         return gone
 
-    async def _go(self, node: Node) -> None:
+    async def _go(self, node: LeavingNode) -> None:
         log.info("this node goes: %s", self.note)
         node.tell(Farewell(self._agent.session, self.note, soon=True))
         grace_s = TOLD_GRACE_S if self._told.is_set() else GRACE_S
@@ -134,7 +134,7 @@ class Leaving:
         if self._agent.quiet and node.tell(Farewell(self._agent.session, self.note)):
             await self._hung_up(node)
 
-    async def _hung_up(self, node: Node) -> bool:
+    async def _hung_up(self, node: LeavingNode) -> bool:
         try:
             await asyncio.wait_for(node.hung_up(), ANSWER_S)
         except TimeoutError:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.machine.figures import Ledger
+from rota.agent.machine.figures import FigureLedger
 from rota.agent.simulated import SimulatedAgent
 from rota.core.facts.node import Device, NodeSpec
 from rota.rpc.measures import AttemptReading, Measured, OnDevice, Reading
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.rpc.messages import Launch, Welcome
-    from rota.session.instructions import Ended
+    from rota.session.instructions import Gone
 
 CPUS, MEMORY_MIB, GPUS, MODEL, GPU_MIB = 64, 512 * 1024, 8, "H100", 81920
 SUCCESS = 0.9
@@ -88,7 +88,7 @@ class PretendedNode(SimulatedAgent):
         self._seed = seed
         self._plays: dict[str, Play] = {}
         #: Nothing of it is kept: with the process its jobs are gone as well.
-        self._ledger = Ledger(Path(os.devnull))
+        self._ledger = FigureLedger(Path(os.devnull))
         self._measuring: asyncio.TimerHandle | None = None
 
     def fate(self, launch: Launch) -> tuple[float, int]:
@@ -97,7 +97,7 @@ class PretendedNode(SimulatedAgent):
         play = self._plays[launch.uid] = play_of(self._seed, launch)
         return play.length_s, play.code
 
-    def ended(self, end: Ended) -> Ended:
+    def ended(self, end: Gone) -> Gone:
         play, ran_s = self._plays[end.uid], end.ended_s - end.started_s
         return msgspec.structs.replace(
             end,

@@ -32,7 +32,7 @@ def forget(place: Path) -> None:
     (place / FILE).unlink(missing_ok=True)
 
 
-class Record:
+class ClusterRecord:
     """The cluster that we belong to, and its newest event that we know of."""
 
     def __init__(self, place: Path) -> None:

@@ -22,7 +22,7 @@ from rota.session import wire
 from rota.session.agent import Agent
 from rota.session.alarm import Alarm
 from rota.session.heartbeat import Heartbeat
-from rota.session.instructions import Ended, KeeperAll, Redial, Seek, Signal, Spawn, Started
+from rota.session.instructions import Began, Gone, KeeperAll, Redial, Seek, Signal, Spawn
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -68,7 +68,7 @@ class SimulatedAgent:
                     self._send(self._hello())
                     await self.ready.wait()
                 await self._link.closed
-            except wire.Unreachable:
+            except wire.ControllerAway:
                 self._tally["failed dials"] += 1
             finally:
                 self.ready.clear()
@@ -108,7 +108,7 @@ class SimulatedAgent:
 
     def _carry_out(self, instructions: Sequence[Instruction]) -> None:
         """What a host does; the pretended keeper answers at once, and in one go."""
-        news: list[Started | Ended] = []
+        news: list[Began | Gone] = []
         for order in instructions:
             if isinstance(order, Observed):
                 self._tally["messages sent"] += 1
@@ -119,7 +119,7 @@ class SimulatedAgent:
                 news += self._end(order.uid, order.signal)
             elif isinstance(order, Seek):
                 # It was started by a process before this one, and went with it.
-                news.append(Ended(order.uid, 0.0, time.time(), lost=True))
+                news.append(Gone(order.uid, 0.0, time.time(), lost=True))
             elif isinstance(order, Redial) and self._link is not None:
                 self._link.close(order.reason)
         if news:
@@ -127,13 +127,13 @@ class SimulatedAgent:
         else:
             self._alarm.set(self._agent.next_timer_s())
 
-    def _spawn(self, uid: str, launch: Launch) -> list[Started | Ended]:
+    def _spawn(self, uid: str, launch: Launch) -> list[Began | Gone]:
         self._tally["starts"] += 1
         now_s = time.time()
-        started = Started(uid, 1, 0, now_s)
+        started = Began(uid, 1, 0, now_s)
         length_s, code = self.fate(launch)
         if not length_s:
-            return [started, Ended(uid, now_s, now_s, code)]
+            return [started, Gone(uid, now_s, now_s, code)]
         loop = asyncio.get_running_loop()
         self._printing[uid] = (now_s, float("inf"))
         if len(self._printing) > PRINTING_MAX:
@@ -150,7 +150,7 @@ class SimulatedAgent:
     def _over(self, uid: str, code: int) -> None:
         self._carry_out(self._agent.on_keeper_events(self._end(uid, 0, code), time.time()))
 
-    def _end(self, uid: str, signal: int, code: int = 0) -> list[Started | Ended]:
+    def _end(self, uid: str, signal: int, code: int = 0) -> list[Began | Gone]:
         if uid not in self._alive:
             return []
         started_s, timer = self._alive.pop(uid)
@@ -158,9 +158,9 @@ class SimulatedAgent:
         now_s = time.time()
         if uid in self._printing:
             self._printing[uid] = (started_s, now_s)
-        return [self.ended(Ended(uid, started_s, now_s, None if signal else code, signal))]
+        return [self.ended(Gone(uid, started_s, now_s, None if signal else code, signal))]
 
-    def ended(self, end: Ended) -> Ended:
+    def ended(self, end: Gone) -> Gone:
         """The end as it is told: with what is known of the attempt."""
         return end
 

@@ -16,4 +16,6 @@ Each room knows only those below it.
     bodies/                          from a request to what the controller takes
     errors, auth, people             refusals; who asks; users of this machine
     gate, turns, asgi                how often somebody asks; who edits; the words of ASGI
+    questions                        those that take trials: in turns, and aside on a large site
+    rounds, leaving                  nobody has the loop for long while others wait; who hung up
 """

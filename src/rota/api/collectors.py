@@ -27,7 +27,7 @@ _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*")
 _LABEL = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 
 
-class Figures(NamedTuple):
+class SiteFigures(NamedTuple):
     """What collectors are told: counts as of now."""
 
     now_s: float
@@ -49,7 +49,7 @@ class Sample(NamedTuple):
     labels: Mapping[str, str] = {}
 
 
-Collect = Callable[[Figures], Iterable[Sample | tuple[Any, ...]]]
+Collect = Callable[[SiteFigures], Iterable[Sample | tuple[Any, ...]]]
 
 
 class Collector:
@@ -60,7 +60,7 @@ class Collector:
         self._collect = collect
         self._busy = False
 
-    def ask(self, figures: Figures) -> asyncio.Future[list[str]]:
+    def ask(self, figures: SiteFigures) -> asyncio.Future[list[str]]:
         """Its lines, in time. The thread is a daemon's: one that never ends keeps nobody up."""
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[list[str]] = loop.create_future()
@@ -120,7 +120,7 @@ def _load(name: str) -> Collect:
     return collect  # type: ignore[no-any-return]
 
 
-def figures_of(cluster: Cluster, now_s: float) -> Figures:
+def figures_of(cluster: Cluster, now_s: float) -> SiteFigures:
     nodes: dict[str, int] = {}
     total = {"cpus": 0.0, "memory_mb": 0.0, "devices": 0.0}
     held = dict.fromkeys(total, 0.0)
@@ -139,11 +139,11 @@ def figures_of(cluster: Cluster, now_s: float) -> Figures:
         if kind in running:
             running[kind][str(name)] = len(jobs)
     states = {str(state): count for state, count in cluster.count_states().items()}
-    return Figures(now_s, states, nodes, running, total, held)
+    return SiteFigures(now_s, states, nodes, running, total, held)
 
 
 async def collected(
-    collectors: tuple[Collector, ...], figures: Figures, budget_s: float = BUDGET_S
+    collectors: tuple[Collector, ...], figures: SiteFigures, budget_s: float = BUDGET_S
 ) -> str:
     """The lines of all collectors, and one for each that failed."""
     if not collectors:

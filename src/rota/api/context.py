@@ -17,7 +17,9 @@ from rota.api.bodies.repeated_submits import RepeatedSubmits
 from rota.api.bodies.submission import Desk
 from rota.api.collectors import Collector
 from rota.api.gate import Gate
-from rota.api.turns import Turns
+from rota.api.questions import Questions
+from rota.api.rounds import Rounds
+from rota.api.turns import EditTurns
 from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.chores.foretelling import Foretelling
@@ -25,7 +27,7 @@ from rota.controller.chores.measures import Measures
 from rota.controller.chores.policy_guard import PolicyGuard
 from rota.core.facts.tenant import Actor
 from rota.settings.gpus import GpuSettings
-from rota.settings.limits import Limits
+from rota.settings.limits import UserLimits
 from rota.settings.notify import Notify
 from rota.settings.storage import Checkpoints
 
@@ -65,7 +67,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: How much saved work may weigh, and how much of it is remembered.
     checkpoints: Checkpoints = Checkpoints()
     #: What one user may ask.
-    limits: Limits = Limits()
+    limits: UserLimits = UserLimits()
     #: What follows from what is measured.
     gpus: GpuSettings = GpuSettings()
 
@@ -93,13 +95,16 @@ class Context:
         self.owners: dict[int, str] = {}
         #: Set when the server stops: streams and long polls end by themselves.
         self.closing = asyncio.Event()
-        self.turns = Turns()
+        self.turns = EditTurns()
+        self.rounds = Rounds()
 
     def attach(self, host: Host, settings: Settings) -> None:
         """Serve this host from now on."""
         self.host, self.settings = host, settings
         self.identities = Identities(settings.own_uid)
         self.gate = Gate(settings.limits)
+        #: Answers that take trials, in turns.
+        self.questions = Questions(host)
         #: What agents measured lately.
         self.measures = Measures(host, self.settings.gpus)
         #: When jobs that wait will probably start.

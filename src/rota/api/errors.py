@@ -74,7 +74,7 @@ class Malformed(Rejected):
     code = "malformed"
 
 
-class Changed(Rejected):
+class EditedMeanwhile(Rejected):
     """What was to be edited is not as the caller read it."""
 
     code = "changed"
@@ -94,7 +94,7 @@ _STATUS: dict[type[RotaError], int] = {
     NotFound: 404,
     WrongMethod: 405,
     Conflict: 409,
-    Changed: 412,
+    EditedMeanwhile: 412,
     TooLarge: 413,
     KeyReused: 422,
 }

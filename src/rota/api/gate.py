@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from rota.core.facts.tenant import Actor
-    from rota.settings.limits import Limits
+    from rota.settings.limits import UserLimits
 
 #: Agents share the user of their token and come back all at once; admins set the limits.
-_FREE = frozenset({Access.ADMIN, Access.AGENT})
+FREE = frozenset({Access.ADMIN, Access.AGENT})
 #: Buckets are forgotten when they are full again; looked for when there are so many.
 _MANY = 10_000
 DAY_S = 86_400.0
@@ -56,7 +56,7 @@ class UserBuckets:
 class Gate:
     """Stands at the door: raises ``Busy`` (429 with Retry-After) for what comes too fast."""
 
-    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limits: UserLimits, clock: Callable[[], float] = time.monotonic) -> None:
         self._limits = limits
         rate, day = limits.requests_per_s, limits.blob_bytes_per_day
         self._requests = UserBuckets(rate, limits.requests_burst, clock) if rate else None
@@ -68,7 +68,7 @@ class Gate:
 
     def request(self, actor: Actor) -> None:
         """One request more."""
-        if self._requests is None or actor.access in _FREE:
+        if self._requests is None or actor.access in FREE:
             return
         if wait_s := self._requests.take(actor.user, 1):
             raise Busy(
@@ -79,7 +79,7 @@ class Gate:
 
     def blobs(self, actor: Actor, size: int) -> None:
         """So many bytes of environments, scripts and inputs that the site does not have yet."""
-        if not size or self._blobs is None or actor.access in _FREE:
+        if not size or self._blobs is None or actor.access in FREE:
             return
         if wait_s := self._blobs.take(actor.user, size):
             raise Busy(
@@ -91,7 +91,7 @@ class Gate:
 
     def bundles(self, actor: Actor, size: int) -> None:
         """So many bytes more of a working folder."""
-        if self._bundles is None or actor.access in _FREE:
+        if self._bundles is None or actor.access in FREE:
             return
         if wait_s := self._bundles.take(actor.user, size):
             raise Busy(
@@ -109,7 +109,7 @@ class Gate:
             nonlocal held
             held += size
             self._held[user] += size
-            if self._held[user] > HELD_BYTES_MAX and actor.access not in _FREE:
+            if self._held[user] > HELD_BYTES_MAX and actor.access not in FREE:
                 raise Busy(
                     f"body: {user} sends more than {HELD_BYTES_MAX} bytes at once; "
                     "send one after the other",

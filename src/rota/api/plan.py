@@ -9,7 +9,7 @@ import msgspec
 from rota.core.facts.site.pilot import Pilot
 from rota.settings.audit import AuditSettings
 from rota.settings.gpus import GpuSettings
-from rota.settings.limits import Limits
+from rota.settings.limits import UserLimits
 from rota.settings.notify import Notify
 from rota.settings.quotas import QuotaSettings
 from rota.settings.storage import Bundles, Checkpoints, Results, Retention
@@ -47,7 +47,7 @@ class ControllerPlan(msgspec.Struct, frozen=True, kw_only=True):
     checkpoints: Checkpoints = Checkpoints()
     results: Results = Results()
     bundles: Bundles = Bundles()
-    limits: Limits = Limits()
+    limits: UserLimits = UserLimits()
     audit: AuditSettings = AuditSettings()
     gpus: GpuSettings = GpuSettings()
     quota_provider: str = "local"

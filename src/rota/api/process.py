@@ -30,7 +30,7 @@ from rota.api.door.certificate import (
     server_context,
     wants_tls,
 )
-from rota.api.door.server import Server
+from rota.api.door.server import DoorServer
 from rota.api.door.sockets import (
     CannotStart,
     is_served,
@@ -83,10 +83,10 @@ if TYPE_CHECKING:
 
     from rota.api.context import Context
     from rota.api.grpc.server import GrpcServer
-    from rota.api.heads.turn import Turn
+    from rota.api.heads.turn import LeadingStart
     from rota.api.plan import ControllerPlan
     from rota.core.changes.events import Recorded
-    from rota.quotas.api import Source
+    from rota.quotas.api import QuotaSource
 
 log = logging.getLogger("rota.controller")
 
@@ -170,7 +170,7 @@ async def _serve(plan: ControllerPlan, folder: Path, sockets: list[socket.socket
     saved_work = app.context.saved_work = SavedWork(host, variables)
     SavedNotes(host, saved_work)
     host.links.bundles = BundleShelf(_bundles(plan, folder), plan.bundles.max_bytes)
-    server = Server(app, app.context.closing, secure)
+    server = DoorServer(app, app.context.closing, secure)
     typed = _grpc_servers(plan, app.context, folder)
     ticking = asyncio.create_task(host.run())
     ticking.add_done_callback(lambda _: stop.set())
@@ -235,7 +235,7 @@ def _tls(plan: ControllerPlan, folder: Path) -> tuple[ssl.SSLContext | None, str
 def _host(
     plan: ControllerPlan,
     folder: Path,
-    begun: Turn,
+    begun: LeadingStart,
     writer: Writer,
     variables: dict[str, str],
 ) -> Host:
@@ -289,7 +289,7 @@ async def _inventory(context: Context, plan: ControllerPlan) -> list[asyncio.Tas
 
 
 async def _quotas(
-    context: Context, source: Source | None, poll_s: float
+    context: Context, source: QuotaSource | None, poll_s: float
 ) -> list[asyncio.Task[None]]:
     """Who asks another program for its quotas; without one nothing that it ever said counts."""
     if source is None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PARTS = {"vdc": ("policy", "")}
 
 
-class Turns:
+class EditTurns:
     """One lock for each record that is being edited: by its kind and its name."""
 
     def __init__(self) -> None:

@@ -38,7 +38,7 @@ HUNG_S = 1.0
 T = TypeVar("T")
 
 
-class Failed(Exception):
+class ErrandFailed(Exception):
     """The errand was not done; the text says why, the number which error it was of the system."""
 
     def __init__(self, text: str, number: int = 0) -> None:
@@ -51,7 +51,7 @@ class Failed(Exception):
         return self.number == ENOENT
 
 
-class NotInTime(Failed):
+class NotInTime(ErrandFailed):
     """It took too long, or others of the same user do."""
 
     def __init__(self, why: str = "") -> None:
@@ -100,11 +100,11 @@ class Child:
         return receive(self._from, limit_s + HUNG_S)
 
     def answer(self, limit_s: float) -> tuple[dict[str, Any], bytes]:
-        """The end of an errand, or ``Failed``."""
+        """The end of an errand, or ``ErrandFailed``."""
         told: dict[str, Any] = json.loads(self.take(limit_s))
         body = self.take(limit_s)
         if told.get("error"):
-            raise Failed(told["error"], told.get("number", 0))
+            raise ErrandFailed(told["error"], told.get("number", 0))
         return told, body
 
     def end(self) -> bool:
@@ -164,7 +164,7 @@ class Readers:
         limit_s: float,
         **fields: Any,
     ) -> tuple[dict[str, Any], bytes]:
-        """What the child answers; ``Failed`` where it cannot."""
+        """What the child answers; ``ErrandFailed`` where it cannot."""
         turn = self._turns.setdefault(who, asyncio.Semaphore(AT_ONCE))
         try:
             async with asyncio.timeout(limit_s):
@@ -200,7 +200,7 @@ class Readers:
         try:
             child.order(errand, limit_s, **fields)
             answer = child.answer(limit_s)
-        except Failed:
+        except ErrandFailed:
             self._keep(child, who)
             raise
         except TimeoutError:

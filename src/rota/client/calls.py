@@ -39,7 +39,7 @@ PARAMETER = ITEM.removeprefix("ROTA_PARAM_")
 COMMAND = ("-c", "from rota.client.runner import main; main()")
 
 
-class Packing(cloudpickle.Pickler):  # type: ignore[misc]
+class CallPickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles a call. A handle among the arguments is noted, and left as a reference."""
 
     def __init__(self, file: io.BytesIO, protocol: int, found: References) -> None:
@@ -80,7 +80,7 @@ class CallFolder:
     ) -> str:
         """One call, as the text of a standard input; ``found`` gets the handles in it."""
         file = io.BytesIO()
-        packing = Packing(file, pickle.HIGHEST_PROTOCOL, found)
+        packing = CallPickler(file, pickle.HIGHEST_PROTOCOL, found)
         packing.inside = f"the function {name_of(function)}"
         packing.dump(function)
         packing.inside = ""
@@ -92,7 +92,7 @@ class CallFolder:
     def row(self, item: tuple[Any, ...], found: References) -> str:
         """The text for the arguments of one element of a map."""
         file = io.BytesIO()
-        Packing(file, 4, found).dump(item)
+        CallPickler(file, 4, found).dump(item)
         return self._text(file.getvalue(), ITEM_CHARS_MAX * 3 // 4)
 
     def _text(self, body: bytes, bytes_max: int) -> str:

@@ -16,7 +16,7 @@ from rota.client import asking, calls
 from rota.client.builder import Job
 from rota.client.handle import Family, JobHandle, as_completed, gather
 from rota.client.http import Client, new_key
-from rota.client.making import Maker, Order
+from rota.client.making import Maker, RequestOrder
 from rota.client.options import OPEN, Calling, JobFunction, Options, opening
 from rota.client.status import JobFailed, Plan
 from rota.client.verbs import Verbs
@@ -123,7 +123,7 @@ class ClusterContext(Calling, Verbs):
 
     def launch(self, job: Job) -> JobHandle[None]:
         """Submit a job that a builder made. It has an end and output, but no result."""
-        return self._send(Order(job.request(), 0, 0, ()))
+        return self._send(RequestOrder(job.request(), 0, 0, ()))
 
     def plan(self, function: Callable[..., Any] | Job, /, *args: Any, **kwargs: Any) -> Plan:
         """What would become of such a call, or of a ``rota.Job``; nothing is submitted."""
@@ -161,7 +161,7 @@ class ClusterContext(Calling, Verbs):
         """What tells the jobs of this cluster from those of another one."""
         return self.url
 
-    def _send(self, order: Order) -> JobHandle[Any]:
+    def _send(self, order: RequestOrder) -> JobHandle[Any]:
         opened = self._watcher.listen()
         answer = self._post(order.request)
         name = order.request.get("name", "")
@@ -171,7 +171,7 @@ class ClusterContext(Calling, Verbs):
         self._watcher.add([handle], opened)
         return handle
 
-    def _send_array(self, order: Order) -> list[JobHandle[Any]]:
+    def _send_array(self, order: RequestOrder) -> list[JobHandle[Any]]:
         opened = self._watcher.listen()
         array = self._post(order.request)["id"]
         name, parents = order.request["name"], order.parents

@@ -14,7 +14,7 @@ from rota.client.status import JobCancelled, JobFailed, failure_of
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from rota.client.outcomes import Outcome
+    from rota.client.outcomes import CallOutcome
     from rota.client.status import JobStatus, Why
 
 T = TypeVar("T")
@@ -96,7 +96,7 @@ class HandleDesk(Protocol):
 
     def progress(self, job: int | JobReference, task: int = 0) -> dict[str, Any] | None: ...
 
-    def outcome(self, job: int | JobReference, task: int = 0) -> Outcome | None: ...
+    def outcome(self, job: int | JobReference, task: int = 0) -> CallOutcome | None: ...
 
 
 class JobHandle(JobReference, Future[T]):
@@ -211,7 +211,7 @@ class JobHandle(JobReference, Future[T]):
         else:
             self.set_exception(outcome.error)
 
-    def _end(self, state: str) -> Outcome | None:
+    def _end(self, state: str) -> CallOutcome | None:
         """What a function gave or raised; None for a command that completed."""
         if state == "completed" and not self.tasks:
             return None

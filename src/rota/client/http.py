@@ -158,7 +158,7 @@ class Client:
             try:
                 return decode(response)
             except Refused as refusal:
-                pause_s = min(max(refusal.retry_after_s, 0.05), 5.0)
+                pause_s = max(refusal.retry_after_s, 0.05)
                 if refusal.status != 429 or time.monotonic() + pause_s > give_up_s:
                     raise
                 time.sleep(pause_s)
@@ -360,8 +360,8 @@ class Client:
 
 
 def new_key() -> str:
-    """A fresh Idempotency-Key."""
-    return os.urandom(16).hex()
+    """A fresh Idempotency-Key. It is kept with the job: long enough, and no longer."""
+    return os.urandom(12).hex()
 
 
 def segment(text: object) -> str:

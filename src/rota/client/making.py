@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LASTING = "/var/tmp"
 
 
-class Order(NamedTuple):
+class RequestOrder(NamedTuple):
     """A request, and what its sender must remember of it."""
 
     request: dict[str, Any]
@@ -62,14 +62,14 @@ class Maker:
         kwargs: Mapping[str, Any],
         options: Mapping[str, Any],
         home: str,
-    ) -> Order:
+    ) -> RequestOrder:
         """One call as a job."""
         asking.check_call(function, args, kwargs)
         found: References = []
         stdin = self.calls.pack(function, args, kwargs, found)
         request = self._common(function, options)
         _wait_for(request, [found], home, alone=True)
-        return Order({**request, "stdin": stdin}, task_count(request), 0, tuple(found))
+        return RequestOrder({**request, "stdin": stdin}, task_count(request), 0, tuple(found))
 
     def family(
         self,
@@ -79,7 +79,7 @@ class Maker:
         options: Mapping[str, Any],
         home: str,
         max_concurrent: int = 0,
-    ) -> list[Order]:
+    ) -> list[RequestOrder]:
         """One job per tuple of arguments: arrays whose elements share the function."""
         if max_concurrent < 0:
             raise ValueError(f"max_concurrent: {max_concurrent} is not valid; 0 (no cap) or more")
@@ -99,7 +99,7 @@ class Maker:
             _wait_for(request, [found for _, found in rows], home, alone=len(portions) == 1)
             _wait_for(request, [shared], home, alone=False)
             found = tuple(job for _, jobs in rows for job in jobs)
-            orders.append(Order(request, task_count(request), len(rows), (*found, *shared)))
+            orders.append(RequestOrder(request, task_count(request), len(rows), (*found, *shared)))
         return orders
 
     def _rows(

@@ -113,7 +113,7 @@ def dumps(value: object) -> bytes:
         return body
 
 
-class Outcome:
+class CallOutcome:
     """An end that was read: a value, or an exception with the traceback it had."""
 
     __slots__ = ("error", "value")
@@ -129,19 +129,19 @@ class Outcome:
         return self.value
 
 
-def read(body: bytes) -> Outcome:
+def read(body: bytes) -> CallOutcome:
     """What came back. A value that cannot be read here is an error of its own."""
     try:
         good, value, text = pickle.loads(body)
     except (Exception, SystemExit) as error:
         told = f"the result cannot be read here: {type(error).__name__}: {error}"
-        return Outcome(None, JobError(told))
+        return CallOutcome(None, JobError(told))
     if good:
-        return Outcome(value, None)
+        return CallOutcome(value, None)
     value.__cause__ = RemoteTraceback(text)
     if isinstance(value, JobError):
         value.remote_traceback = text
-    return Outcome(None, value)
+    return CallOutcome(None, value)
 
 
 def leave(folder: str, name: str, body: bytes) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.client.asking import JobOptions
     from rota.client.handle import JobReference
     from rota.client.http import Client
-    from rota.client.outcomes import Outcome
+    from rota.client.outcomes import CallOutcome
 
     AnyJob = int | JobReference
 
@@ -162,7 +162,7 @@ class Verbs:
         found: dict[str, Any] | None = None if body is None else json.loads(body)
         return found
 
-    def outcome(self, job: AnyJob, task: int = 0) -> Outcome | None:
+    def outcome(self, job: AnyJob, task: int = 0) -> CallOutcome | None:
         """How a task's function ended; None if it left nothing, or that is gone."""
         body = self._here(job, task, "result")
         found = None if body is None else outcomes.read(body)

@@ -7,6 +7,7 @@ Each room knows only those below it.
     watch, recover, clock            who is told; state from the disk; time that does not jump
     names                            of jobs, sessions and starts, by chance
     meters, tallies, traces          what is counted and timed as it happens; spans for others
+    aside                            questions that take long, in a copy of the process
     blobs, parents                   what launches and submits need of the disk, at hand
     audit                            who did what to which object
     follower                         a host that follows another one, only to be read

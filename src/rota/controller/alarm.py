@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 LOOK_S = 30.0
 
 
-class Alarm:
+class LoopAlarm:
     """Rings once, at the moment that was set last."""
 
     def __init__(self, clock: Clock, ring: Callable[[], None]) -> None:

@@ -79,7 +79,7 @@ class Audit:
             return [self.record(command.actor, action, about, str(answer))]
         if isinstance(answer, cmd.Submitted):
             return [self.record(command.actor, action, o) for o in _jobs(answer.ids)]
-        if isinstance(answer, cmd.Changed):
+        if isinstance(answer, cmd.ChangedJobs):
             done = [self.record(command.actor, action, o) for o in _jobs(answer.changed)]
             kept = answer.refused[:JOBS_MAX]
             return done + [

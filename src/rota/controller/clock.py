@@ -31,7 +31,7 @@ BOOKMARK = "clock"
 STEP_S = 1.0
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownOffset(msgspec.Struct, frozen=True):
     """What the times on record are ahead of: ``offset_s`` from event ``seq`` on, before that
     ``before_s``. Written before the event that moves them, so that it is never moved twice."""
 
@@ -61,7 +61,7 @@ class Clock:
         """By how much the wall clock was set since the newest times on record; 0: it was not."""
         known = None
         with suppress(msgspec.MsgspecError):
-            known = msgspec.json.decode(store.bookmark(BOOKMARK), type=Known)
+            known = msgspec.json.decode(store.bookmark(BOOKMARK), type=KnownOffset)
         boot, shift_s, before_s = self._boot(), 0.0, self._offset_s
         if known is not None and known.boot == boot:
             before_s = known.offset_s if next_seq > known.seq else known.before_s
@@ -70,7 +70,7 @@ class Clock:
                 self._offset_s = before_s
                 return 0.0
             log.warning("the wall clock was set by %+.0f s: running work keeps its time", shift_s)
-        fresh = Known(boot, self._offset_s, before_s, next_seq)
+        fresh = KnownOffset(boot, self._offset_s, before_s, next_seq)
         with suppress(RotaError):  # A disk that is full: nothing can be moved, either.
             store.set_bookmark(BOOKMARK, msgspec.json.encode(fresh).decode())
         return shift_s

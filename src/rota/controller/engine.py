@@ -73,14 +73,14 @@ class Asked(msgspec.Struct, frozen=True):
     command: cmd.Command
 
 
-class Broken(msgspec.Struct, frozen=True):
+class BrokenJob(msgspec.Struct, frozen=True):
     """A job on which a pass or a timer failed: it is held, with a note that says why."""
 
     job: int
     note: str
 
 
-Item = FromLink | Asked | Broken
+Item = FromLink | Asked | BrokenJob
 
 
 class Tick(msgspec.Struct):
@@ -166,7 +166,7 @@ class Controller:
                 tick.answers.append((item.ticket, self._answer(scribe, item.command)))
                 if isinstance(item.command, cmd.RemoveNode):
                     self._cut_off(scribe, tick, item.command.node)
-            elif isinstance(item, Broken):
+            elif isinstance(item, BrokenJob):
                 hold_broken(scribe, item.job, item.note)
             else:
                 self._hear(scribe, tick, item)

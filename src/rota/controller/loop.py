@@ -16,20 +16,20 @@ from rota.controller.agents.job_tokens import JobTokens
 from rota.controller.agents.links import Links
 from rota.controller.agents.sessions import Sessions
 from rota.controller.agents.user_secrets import UserSecrets
-from rota.controller.alarm import Alarm
+from rota.controller.alarm import LoopAlarm
 from rota.controller.audit import Audit
 from rota.controller.blobs import Blobs, read_blobs
 from rota.controller.clock import Clock
-from rota.controller.engine import Broken, Controller, FromLink, Item, Tick
+from rota.controller.engine import BrokenJob, Controller, FromLink, Item, Tick
 from rota.controller.inbox import Inbox
 from rota.controller.launches.vault import Vault
 from rota.controller.meters import Meters
 from rota.controller.names import Names
 from rota.controller.outage import Outage, Rest, Trouble, longer, put_aside
 from rota.controller.parents import Parents
-from rota.controller.recover import State, read_state
+from rota.controller.recover import Recovered, read_state
 from rota.controller.tick import plugins
-from rota.controller.watch import Watch
+from rota.controller.watch import NewsWatch
 from rota.core.changes.invariants import check
 from rota.core.facts.errors import RotaError, Stumbled, Unavailable
 from rota.store.errors import NotLeading
@@ -46,11 +46,11 @@ if TYPE_CHECKING:
     from rota.store.writer import Commits
 
 Answer = TypeVar("Answer")
-
 log = logging.getLogger("rota.controller")
-
 #: How long a reader waits for a commit, or for the state to be read back.
 ON_DISK_S = 10.0
+DEPOSED = "this controller does not lead any more, and answers no agent"
+STUCK = "cannot go on yet"
 
 
 class Host:
@@ -74,7 +74,7 @@ class Host:
     ) -> None:
         self.store = store
         self.clock, self._names = clock or Clock(), names or Names()
-        self.watch, self.links, self.meters = Watch(), Links(self.put), Meters()
+        self.watch, self.links, self.meters = NewsWatch(), Links(self.put), Meters()
         #: With these jobs on other machines are known again.
         self.job_tokens = JobTokens(job_key)
         #: What is read by jobs alone, and what opens it.
@@ -87,7 +87,7 @@ class Host:
         self._checked = checked
         self.blobs, self._inbox = Blobs(self.clock.now_s), Inbox(inbox_size)
         self.parents = Parents(lambda: self.cluster.arrays, self.read)
-        self._alarm = Alarm(self.clock, self._inbox.wake.set)
+        self._alarm = LoopAlarm(self.clock, self._inbox.wake.set)
         self._on_disk = asyncio.Event()
         self._on_disk.set()
         self._stopping, self._trouble = False, Trouble()
@@ -138,7 +138,7 @@ class Host:
         """Which agents are connected."""
         return self._controller.sessions
 
-    def _controller_of(self, state: State, sessions: Sessions, moved_s: float) -> Controller:
+    def _controller_of(self, state: Recovered, sessions: Sessions, moved_s: float) -> Controller:
         controller = Controller(
             state.cluster,
             state.next_seq,
@@ -265,7 +265,7 @@ class Host:
         except Exception as error:
             self._pause_s = longer(self._pause_s)
             if outage.postpone(error, self._pause_s):
-                log.error("cannot go on yet: %s", error)
+                log.error("%s: %s", DEPOSED if isinstance(error, NotLeading) else STUCK, error)
             outage.refuse(self._inbox.reply)
         finally:
             self._mending = None
@@ -274,7 +274,7 @@ class Host:
     async def _read_back(self, outage: Outage) -> None:
         """Without holding up the loop. How jobs ended is kept: it may be ten millions of them."""
         sessions, ended = self.sessions, self.cluster.ids.ended
-        state: State | None = None
+        state: Recovered | None = None
         if not outage.deposed:
             ended.rewind()
             state = await asyncio.to_thread(read_state, self.store, ended)
@@ -336,7 +336,7 @@ class Host:
         """The tick did not reach the disk: nothing of it happened, and nobody was told of it."""
         log.error("tick dropped: %s", error)
         if isinstance(error, NotLeading):
-            log.error("this controller does not lead any more, and answers no agent: %s", error)
+            log.error("%s: %s", DEPOSED, error)
         stale = self._controller.next_seq != self._next_seq
         self._outage = outage = Outage(error, self._pause_s, stale=stale)
         self._pause_s = longer(self._pause_s)
@@ -353,7 +353,7 @@ class Host:
         if calm and len(items) == 1:
             put_aside(items[0], error, self.sessions, self._inbox.reply, self.links.hang_up)
         elif job and job not in self._rest.blamed:
-            self._suspects.extend([*items, Broken(job, str(error))])
+            self._suspects.extend([*items, BrokenJob(job, str(error))])
             self._rest.blamed.add(job)
         elif items:
             self._suspects.extend(items)

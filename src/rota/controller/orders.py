@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from rota.controller.launches.launch import is_withheld, wanted
-from rota.controller.launches.world import World, world_of
+from rota.controller.launches.world import GangWorld, world_of
 from rota.core.changes import events as ev
 from rota.core.facts.states import Phase
 from rota.rpc.messages import ControllerMessage, Wanted
@@ -68,7 +68,7 @@ class Orders:
             if is_withheld(cluster, uid)
         }
         #: The worlds of gangs, made once for all their tasks that are told of in one tick.
-        self._worlds: dict[int, World] = {}
+        self._worlds: dict[int, GangWorld] = {}
         #: Blobs that were asked for and are not at hand.
         self._missing: set[str] = set()
         self._fresh_blobs: dict[str, bytes] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 PAGE = 500
 
 
-class Site(msgspec.Struct):
+class SiteNow(msgspec.Struct):
     """The machines and the rules, as they are now."""
 
     policy: Policy
@@ -39,7 +39,7 @@ class Site(msgspec.Struct):
 class Past(msgspec.Struct):
     """The jobs that were submitted since a moment, oldest first, and the site."""
 
-    site: Site
+    site: SiteNow
     jobs: list[Job]
     #: Those that these jobs are elements of or wait for, without the rows of a sweep.
     arrays: list[Array] = []
@@ -48,7 +48,7 @@ class Past(msgspec.Struct):
     cut: bool = False
 
 
-class Question(msgspec.Struct):
+class PastQuestion(msgspec.Struct):
     """The past, and the rules that it is to be played under once more."""
 
     past: Past
@@ -100,9 +100,9 @@ class Comparison(msgspec.Struct):
     most_s: dict[str, float] = {}
 
 
-def site_of(cluster: Cluster) -> Site:
+def site_of(cluster: Cluster) -> SiteNow:
     """The facts of a Cluster that outlive single jobs."""
-    return Site(
+    return SiteNow(
         policy=cluster.policy,
         nodes=[*cluster.nodes.values()],
         queues=[*cluster.queues.values()],

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.store.api import Snapshot, Store
 
 
-class State(NamedTuple):
+class Recovered(NamedTuple):
     """What a controller goes on from: the Cluster, the number of the next event, and the jobs
     that tell most about run times; beside it the secrets, which no Cluster holds."""
 
@@ -35,12 +35,12 @@ class State(NamedTuple):
     secrets: list[Secret]
 
 
-def read_state(store: Store, ended: Ledger | None = None) -> State:
+def read_state(store: Store, ended: Ledger | None = None) -> Recovered:
     """What is on disk. From any thread. ``ended`` as for ``recover``."""
     with no_collection():
         snapshot = store.load(ended=ended is None)
         past = store.list_jobs(JobFilter(states=TELLING), limit=REMEMBERED, newest_first=True)
-        return State(recover(snapshot, ended), snapshot.next_seq, past, snapshot.secrets)
+        return Recovered(recover(snapshot, ended), snapshot.next_seq, past, snapshot.secrets)
 
 
 def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:

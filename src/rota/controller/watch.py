@@ -38,7 +38,7 @@ def _note_nodes(records: Sequence[Recorded]) -> None:
             log.warning("node %s is %s", event.node, event.note)
 
 
-class Watch:
+class NewsWatch:
     """Publishes what was committed."""
 
     def __init__(self) -> None:

@@ -47,7 +47,7 @@ _READ = os.O_RDONLY | os.O_CLOEXEC
 _CAREFUL = os.O_NONBLOCK | os.O_NOCTTY
 
 
-class Failed(Exception):
+class StepFailed(Exception):
     """A step did not work; the keeper puts it into words."""
 
     def __init__(self, stage: int, number: int, extra: int = 0) -> None:
@@ -125,8 +125,8 @@ def _bear(order: packed.Packed, bond: Bond, birth: int) -> NoReturn:
     try:
         bond.await_keeper()
         _tell(order.id, packed.BORN, value=os.getpid())
-        Child(order, bond).run(birth)
-    except Failed as failure:
+        JobChild(order, bond).run(birth)
+    except StepFailed as failure:
         _tell(order.id, packed.FAILED, *failure.report)
     except BaseException as error:
         sys.stderr.write(f"starter: {type(error).__name__}: {error}\n")
@@ -134,7 +134,7 @@ def _bear(order: packed.Packed, bond: Bond, birth: int) -> NoReturn:
     os._exit(at.NOT_FOUND)
 
 
-class Child:
+class JobChild:
     """Everything between the birth of a process and its program."""
 
     def __init__(self, order: packed.Packed, bond: Bond) -> None:
@@ -150,7 +150,7 @@ class Child:
         self._find_user()
         another = self._uid != os.geteuid()
         if another and os.geteuid() != 0:
-            raise Failed(at.NOT_ROOT, 0)
+            raise StepFailed(at.NOT_ROOT, 0)
         terminal = self._open_terminal()
         self._pin()
         if texts["cgroup"]:
@@ -196,9 +196,9 @@ class Child:
                 entry = pwd.getpwnam(name)
                 self._groups = os.getgrouplist(name, entry.pw_gid)
             except KeyError:
-                raise Failed(at.USER, 0) from None
+                raise StepFailed(at.USER, 0) from None
             except OSError as error:
-                raise Failed(at.USER, error.errno or EINVAL) from None
+                raise StepFailed(at.USER, error.errno or EINVAL) from None
             self._uid, self._gid = entry.pw_uid, entry.pw_gid
             if len(self._groups) <= packed.GROUPS_TOLD_MAX:
                 os.write(REPORTS, packed.account(order.id, self._uid, self._gid, self._groups))
@@ -227,7 +227,7 @@ class Child:
             _, hard = resource.getrlimit(number)
             soft = resource.RLIM_INFINITY if asked >= 1 << 63 else asked
             if hard != resource.RLIM_INFINITY and (soft == resource.RLIM_INFINITY or soft > hard):
-                raise Failed(at.LIMIT, EPERM, each)
+                raise StepFailed(at.LIMIT, EPERM, each)
             limits.append((number, soft, hard))
         return limits
 
@@ -318,7 +318,7 @@ class Child:
         line = f"rota: {at.not_executed(command, number, how).message}\n"
         with suppress(OSError):
             os.write(2, line.encode("utf-8", "surrogateescape"))
-        raise Failed(at.EXEC, number, how)
+        raise StepFailed(at.EXEC, number, how)
 
 
 @contextmanager
@@ -327,7 +327,7 @@ def step(stage: int, extra: int = 0) -> Iterator[None]:
     try:
         yield
     except (OSError, ValueError) as error:
-        raise Failed(stage, getattr(error, "errno", None) or EINVAL, extra) from None
+        raise StepFailed(stage, getattr(error, "errno", None) or EINVAL, extra) from None
 
 
 def _open(path: bytes, flags: int, asked: int) -> int:

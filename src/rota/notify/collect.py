@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rota.core.facts.states import JobState
     from rota.notify.channels import Channel, Notifier
     from rota.notify.notice import Notice
-    from rota.settings.notify import Notify, Rule
+    from rota.settings.notify import NoticeRule, Notify
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -32,7 +32,7 @@ V = TypeVar("V")
 REMEMBERED = 10_000
 
 
-class Log(Protocol):
+class NoticeLog(Protocol):
     """The part of a store that is read here. From any thread."""
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]: ...
@@ -70,18 +70,18 @@ class Delivery(NamedTuple):
     patience: Patience
 
 
-class Way(NamedTuple):
+class NoticeRoute(NamedTuple):
     """A rule of the site and how to follow it."""
 
-    rule: Rule
+    rule: NoticeRule
     receiver: str
     channel: Channel
 
 
-class Collector:
+class NoticeCollector:
     """Turns events into deliveries. Not for more than one thread."""
 
-    def __init__(self, log: Log, settings: Notify, cluster_id: str) -> None:
+    def __init__(self, log: NoticeLog, settings: Notify, cluster_id: str) -> None:
         self._log = log
         self._settings = settings
         self._cluster_id = cluster_id
@@ -106,15 +106,19 @@ class Collector:
         """Those that the site names, whether or not there was anything to tell."""
         return list(dict.fromkeys(way.receiver for way in self._ways))
 
-    def _site_ways(self) -> list[Way]:
+    def _site_ways(self) -> list[NoticeRoute]:
         settings = self._settings
         hooks = [
-            Way(rule, f"webhook {rule.name}", HttpChannel(rule.url, rule.headers, rule.secret))
+            NoticeRoute(
+                rule, f"webhook {rule.name}", HttpChannel(rule.url, rule.headers, rule.secret)
+            )
             for rule in settings.webhooks
         ]
-        mails = [Way(rule, "mail", ThreadChannel(self._mail, rule.to)) for rule in settings.mails]
+        mails = [
+            NoticeRoute(rule, "mail", ThreadChannel(self._mail, rule.to)) for rule in settings.mails
+        ]
         plugins = [
-            Way(rule, f"plugin {rule.name}", self._plugin(rule.name, rule.address))
+            NoticeRoute(rule, f"plugin {rule.name}", self._plugin(rule.name, rule.address))
             for rule in settings.plugins
             if rule.address
         ]
@@ -217,7 +221,7 @@ class Collector:
             return ThreadChannel(self._mail, target.address)
         return self._plugin(target.scheme, target.address)
 
-    def _patience(self, rule: Rule | None) -> Patience:
+    def _patience(self, rule: NoticeRule | None) -> Patience:
         site = self._settings
         if rule is None:
             return Patience(site.retries, site.backoff_s, site.timeout_s)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
 
     from rota.core.changes.events import Recorded
-    from rota.notify.collect import Collector, Delivery, Log
+    from rota.notify.collect import Delivery, NoticeCollector, NoticeLog
 
 log = logging.getLogger("rota.notify")
 
@@ -54,7 +54,11 @@ class Courier:
     """``publish`` is for the controller's loop; everything else happens in the own thread."""
 
     def __init__(
-        self, collector: Collector, store: Log, place: str, save: Callable[[str], Awaitable[None]]
+        self,
+        collector: NoticeCollector,
+        store: NoticeLog,
+        place: str,
+        save: Callable[[str], Awaitable[None]],
     ) -> None:
         """``place`` is the bookmark on record; ``save`` keeps another, from any loop."""
         mark = msgspec.json.decode(place, type=Bookmark)

@@ -27,7 +27,7 @@ REMEMBERED = 1000
 _PAGE = 1000
 
 
-class Log(Protocol):
+class SweepLog(Protocol):
     """The part of a store that is read here."""
 
     def events(self, *, after: int = 0, job: int = 0, limit: int = 1000) -> list[Recorded]: ...
@@ -38,7 +38,7 @@ class Log(Protocol):
 class Sweeps:
     """Remembers what was told of which array; what it has forgotten it finds in the rows."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: SweepLog) -> None:
         self._log = log
         self._told: OrderedDict[tuple[int, str], None] = OrderedDict()
 

@@ -11,7 +11,7 @@ import msgspec
 from rota.client.errors import ClientError, Refused
 from rota.client.http import segment
 from rota.core.facts.site.pilot import Pilot
-from rota.pilots.plan import Need
+from rota.pilots.plan import PilotNeed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.pilots")
 
 
-class Demand(msgspec.Struct):
+class WaitingDemand(msgspec.Struct):
     """What waits, and which nodes with an end are there."""
 
     cluster: str
@@ -29,11 +29,11 @@ class Demand(msgspec.Struct):
     waiting: list[dict[str, Any]]
     nodes: set[str]
 
-    def needs(self) -> list[Need]:
-        return [Need(**{**need, "fits": tuple(need["fits"])}) for need in self.waiting]
+    def needs(self) -> list[PilotNeed]:
+        return [PilotNeed(**{**need, "fits": tuple(need["fits"])}) for need in self.waiting]
 
 
-class Desk:
+class PilotDesk:
     """Calls raise ``ClientError`` when the controller is not there."""
 
     def __init__(self, client: Client) -> None:
@@ -54,14 +54,16 @@ class Desk:
 
     async def demand(
         self, offers: Sequence[dict[str, Any]], version: str, timeout_s: float, jobs_max: int
-    ) -> Demand:
+    ) -> WaitingDemand:
         body = {
             "offers": offers,
             "version": version,
             "timeout_s": timeout_s,
             "jobs_max": jobs_max,
         }
-        return msgspec.convert(await self._call(self._client.post, "/pilots:demand", body), Demand)
+        return msgspec.convert(
+            await self._call(self._client.post, "/pilots:demand", body), WaitingDemand
+        )
 
     async def join_token(self, pilot: str, lasts_s: int) -> dict[str, Any]:
         """Good for one node."""
@@ -98,4 +100,4 @@ class Desk:
                 log.info("%s: %s", path, error)
 
 
-__all__ = ["ClientError", "Demand", "Desk"]
+__all__ = ["ClientError", "PilotDesk", "WaitingDemand"]

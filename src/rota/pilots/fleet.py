@@ -13,21 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from rota.backends.api import Away, EngineError, Phase
-from rota.backends.journal import Entry, State
-from rota.backends.pace import Breaker
+from rota.backends.api import EngineAway, EngineError, EnginePhase
+from rota.backends.journal import EngineEntry, Stance
+from rota.backends.pace import EngineBreaker
 from rota.backends.reconcile import Absences, look
 from rota.pilots.orders import order_for
 from rota.pilots.setbacks import Setbacks
-from rota.pilots.shapes import Shape, is_of, new_uid, node_of, shapes_of, size_of
+from rota.pilots.shapes import PilotShape, is_of, new_uid, node_of, shapes_of, size_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.backends.api import Driver, EngineJob
-    from rota.backends.journal import Journal
+    from rota.backends.journal import EngineJournal
     from rota.core.facts.site.pilot import Pilot
-    from rota.pilots.desk import Desk
+    from rota.pilots.desk import PilotDesk
 
 #: An allocation that runs for so long without a node of ours is let go.
 JOIN_S = 120.0
@@ -46,16 +46,18 @@ log = logging.getLogger("rota.pilots")
 class Fleet:
     """Everything that one pilot has asked for."""
 
-    def __init__(self, pilot: Pilot, driver: Driver, journal: Journal, desk: Desk) -> None:
+    def __init__(
+        self, pilot: Pilot, driver: Driver, journal: EngineJournal, desk: PilotDesk
+    ) -> None:
         self.pilot = pilot
         self._driver, self._journal, self._desk = driver, journal, desk
-        self._breaker = Breaker(f"of pilot {pilot.name}")
+        self._breaker = EngineBreaker(f"of pilot {pilot.name}")
         self._setbacks = Setbacks()
         self._absences = Absences(driver.settle_s)
         self._seen: dict[str, EngineJob] = {}
         #: Those whose node has been there, also before this process was.
         self._joined = {uid for uid in journal.entries if journal.fact(f"joined {uid}")}
-        self._shapes: list[Shape] = []
+        self._shapes: list[PilotShape] = []
         self._shapes_s = 0.0
         #: Since when allocations that wait have been of no use, and others without a node of ours.
         self._surplus, self._nodeless = Absences(SURPLUS_S), Absences(JOIN_S)
@@ -74,7 +76,7 @@ class Fleet:
         return self._setbacks.pause_s(now_s)
 
     @property
-    def entries(self) -> dict[str, Entry]:
+    def entries(self) -> dict[str, EngineEntry]:
         return self._journal.entries
 
     @property
@@ -82,10 +84,10 @@ class Fleet:
         """Asked for, and not there yet."""
         return [uid for uid, entry in self.entries.items() if not self._is_there(uid, entry)]
 
-    def _is_there(self, uid: str, entry: Entry) -> bool:
+    def _is_there(self, uid: str, entry: EngineEntry) -> bool:
         return entry.over or uid in self._joined
 
-    async def shapes(self) -> list[Shape]:
+    async def shapes(self) -> list[PilotShape]:
         """What an allocation may have; none while the engine does not answer."""
         now_s = time.monotonic()
         if self.pilot.cpu_milli:
@@ -112,23 +114,25 @@ class Fleet:
         alive = sum(not entry.over for entry in self.entries.values())
         return max(0, self.pilot.affordable - alive)
 
-    async def ask(self, cluster: str, shape: Shape, number: int) -> None:
+    async def ask(self, cluster: str, shape: PilotShape, number: int) -> None:
         self._driver.cluster = cluster
         await asyncio.gather(*[self._ask_one(cluster, shape) for _ in range(number)])
 
-    async def _ask_one(self, cluster: str, shape: Shape) -> None:
+    async def _ask_one(self, cluster: str, shape: PilotShape) -> None:
         pilot, uid = self.pilot, new_uid(self.pilot.name, shape)
         made = await self._desk.join_token(pilot.name, pilot.time_s + TOKEN_S)
         token = ".".join(filter(None, (made["token"], made.get("fingerprint"))))
         order = order_for(pilot, cluster, uid, shape, pilot.url or made["url"], token)
         node = node_of(pilot.name, uid)
-        entry = Entry(uid=uid, node=node, state=State.INTENDED, order=order, at_s=time.time())
+        entry = EngineEntry(
+            uid=uid, node=node, state=Stance.INTENDED, order=order, at_s=time.time()
+        )
         self._journal.note(f"token {uid}", made["id"])
         self._journal.put([entry])
         try:
             await self._opened()
             number = await self._driver.submit(order)
-        except Away as error:
+        except EngineAway as error:
             self._breaker.failed(str(error))
             self._setbacks.failed(f"{pilot.kind} does not answer: {error}", time.time())
             await self._forget(uid)
@@ -141,7 +145,7 @@ class Fleet:
             await self._forget(uid)
         else:
             # The token is in the engine now, and nowhere else.
-            self._journal.put([replace(entry, state=State.SUBMITTED, id=number, order=None)])
+            self._journal.put([replace(entry, state=Stance.SUBMITTED, id=number, order=None)])
             log.info("pilot %s: asked for %s as %s", pilot.name, node, number)
 
     async def look(self, cluster: str, nodes: set[str]) -> None:
@@ -165,7 +169,7 @@ class Fleet:
         self._looked = True
         self._journal.put(found.changed)
         self._seen = found.seen
-        ended = {job.uid: job for job in lost if job.phase is Phase.ENDED}
+        ended = {job.uid: job for job in lost if job.phase is EnginePhase.ENDED}
         self._note_joined(nodes)
         for uid in found.due:
             await self._forget(uid)
@@ -178,7 +182,7 @@ class Fleet:
 
     def _concerns(self, job: EngineJob) -> bool:
         """One that has ended and is in no journal was forgotten for good."""
-        known = job.uid in self.entries or job.phase is not Phase.ENDED
+        known = job.uid in self.entries or job.phase is not EnginePhase.ENDED
         return known and is_of(self.pilot.name, job.uid)
 
     def _note_joined(self, nodes: set[str]) -> None:
@@ -194,7 +198,7 @@ class Fleet:
         absent = [
             uid
             for uid, job in self._seen.items()
-            if job.phase is Phase.RUNNING and node_of(self.pilot.name, uid) not in nodes
+            if job.phase is EnginePhase.RUNNING and node_of(self.pilot.name, uid) not in nodes
         ]
         return self._nodeless.note(absent, time.monotonic())
 
@@ -242,20 +246,20 @@ class Fleet:
         """Those that wait in the engine and would not help go, if that stays so for a moment."""
         name, surplus = self.pilot.name, []
         left = dict(useful)
-        for uid in sorted(self.coming, key=lambda uid: self._phase(uid) is Phase.WAITING):
+        for uid in sorted(self.coming, key=lambda uid: self._phase(uid) is EnginePhase.WAITING):
             size = size_of(name, uid)
             left[size] = left.get(size, 0) - 1
-            if left[size] < 0 and self._phase(uid) is Phase.WAITING:
+            if left[size] < 0 and self._phase(uid) is EnginePhase.WAITING:
                 surplus.append(uid)
         await self._stop(self._surplus.note(surplus, time.monotonic()))
 
-    def _phase(self, uid: str) -> Phase | None:
+    def _phase(self, uid: str) -> EnginePhase | None:
         job = self._seen.get(uid)
         return job.phase if job is not None else None
 
     async def retire(self) -> None:
         """What waits goes at once, what runs when its jobs are over."""
-        await self._stop([uid for uid in self._seen if self._phase(uid) is Phase.WAITING])
+        await self._stop([uid for uid in self._seen if self._phase(uid) is EnginePhase.WAITING])
         if not self.retired:
             self.retired = True
             for uid in self._joined & self.entries.keys():
@@ -283,7 +287,7 @@ class Fleet:
             state = "asked for" if job is None else str(job.phase)
             if uid in self._joined:
                 state = "up"
-            elif job is not None and job.phase is Phase.RUNNING:
+            elif job is not None and job.phase is EnginePhase.RUNNING:
                 state = "starting"
             found.append(
                 {
@@ -306,6 +310,6 @@ class Fleet:
 
 def _is_certain(error: EngineError) -> bool:
     """Whether it has not been taken for certain."""
-    from rota.backends.api import Full, Refused
+    from rota.backends.api import EngineRefused, Full
 
-    return isinstance(error, Full | Refused)
+    return isinstance(error, Full | EngineRefused)

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.backends import registry
-from rota.backends.journal import Journal
+from rota.backends.journal import EngineJournal
 from rota.backends.pilot_tables import table_of
 from rota.client.errors import ClientError
 from rota.core.facts.errors import Rejected
 from rota.core.facts.site.pilot import Pilot
-from rota.pilots.desk import Desk
+from rota.pilots.desk import PilotDesk
 from rota.pilots.fleet import Fleet
 from rota.pilots.orders import LABEL, usable_s
 from rota.pilots.plan import Offer, wanted
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.client.http import Client
-    from rota.pilots.desk import Demand
+    from rota.pilots.desk import WaitingDemand
 
 #: With allocations their engines are asked so often; without any the controller is listened to.
 BUSY_S, QUIET_S = 1.0, 30.0
@@ -43,11 +43,11 @@ JOURNAL = "journal.db"
 log = logging.getLogger("rota.pilots")
 
 
-class Keeper:
+class PilotKeeper:
     """``home`` has a folder for each pilot. ``run`` ends when there is none left to keep."""
 
     def __init__(self, client: Client, home: Path) -> None:
-        self._desk = Desk(client)
+        self._desk = PilotDesk(client)
         self._home = home
         self._fleets: dict[str, Fleet] = {}
         self._version = ""
@@ -123,7 +123,7 @@ class Keeper:
     def _make(self, name: str, pilot: Pilot | None) -> Fleet | None:
         home = self._home / name
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
-        journal = Journal(home / JOURNAL)
+        journal = EngineJournal(home / JOURNAL)
         if pilot is None:
             written = journal.fact("pilot")
             if not written:
@@ -150,7 +150,7 @@ class Keeper:
                 found.append(Offer(name, shape, price, coming.count(shape[:3])))
         return found
 
-    async def _listen(self, offers: list[Offer]) -> Demand:
+    async def _listen(self, offers: list[Offer]) -> WaitingDemand:
         """Until something else waits, or it is time to ask the engines again."""
         busy = any(fleet.entries or fleet.fresh for fleet in self._fleets.values())
         pauses = [fleet.pause_s(time.time()) for fleet in self._fleets.values()]
@@ -177,7 +177,7 @@ class Keeper:
             "unlimited": pilot.unlimited,
         }
 
-    async def _follow(self, offers: list[Offer], demand: Demand) -> None:
+    async def _follow(self, offers: list[Offer], demand: WaitingDemand) -> None:
         now_s = time.time()
         # After the look: some may have come since the offers were made.
         fresh = await self._offers()
@@ -208,7 +208,7 @@ def run(client: Client, home: Path) -> None:
     """Until TERM, or until there is nothing left to keep."""
 
     async def serve() -> None:
-        await Keeper(client, home).run()
+        await PilotKeeper(client, home).run()
 
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(serve())

@@ -11,13 +11,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from rota.backends.orders import Key, Order
+from rota.backends.orders import AttemptOrder, Key
 from rota.pilots.shapes import node_of
 from rota.rpc.messages import Launch
 
 if TYPE_CHECKING:
     from rota.core.facts.site.pilot import Pilot
-    from rota.pilots.shapes import Shape
+    from rota.pilots.shapes import PilotShape
 
 #: The agent counts its end from its own start, which comes a little after the allocation's.
 RESERVE_S = 15
@@ -47,7 +47,9 @@ def usable_s(pilot: Pilot) -> int:
     return max(0, pilot.time_s - RESERVE_S)
 
 
-def order_for(pilot: Pilot, cluster: str, uid: str, shape: Shape, url: str, token: str) -> Order:
+def order_for(
+    pilot: Pilot, cluster: str, uid: str, shape: PilotShape, url: str, token: str
+) -> AttemptOrder:
     """Ask for a node of this shape, or for a part of one."""
     launch = Launch(
         uid=uid,
@@ -62,7 +64,7 @@ def order_for(pilot: Pilot, cluster: str, uid: str, shape: Shape, url: str, toke
         memory_mib=shape.memory_mib,
         grace_s=GRACE_S if pilot.kind == "kubernetes" else 0.0,
     )
-    return Order(
+    return AttemptOrder(
         key=Key(cluster, uid),
         launch=launch,
         name=f"rota-{pilot.name}",
@@ -79,7 +81,7 @@ def _command(pilot: Pilot, node: str, url: str) -> list[str]:
     return words + (["--unlimited"] if pilot.unlimited else [])
 
 
-def _environment(pilot: Pilot, shape: Shape) -> dict[str, str]:
+def _environment(pilot: Pilot, shape: PilotShape) -> dict[str, str]:
     labels = {**pilot.labels, LABEL: pilot.name}
     found = {name: os.environ[name] for name in _KEPT if name in os.environ}
     found |= {

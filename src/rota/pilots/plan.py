@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rota.pilots.shapes import Shape
+    from rota.pilots.shapes import PilotShape
 
 
-class Need(NamedTuple):
+class PilotNeed(NamedTuple):
     """So many equal jobs wait: what a task of them asks for, and by number who would take it."""
 
     cpu_milli: int
@@ -30,14 +30,16 @@ class Offer(NamedTuple):
     """Allocations of one shape that a pilot could ask for."""
 
     pilot: str
-    shape: Shape
+    shape: PilotShape
     #: What one costs in an hour: the cheapest are asked for first.
     price: float = 0.0
     #: How many were asked for and are not there yet.
     coming: int = 0
 
 
-def wanted(offers: Sequence[Offer], needs: Sequence[Need], allowed: dict[str, int]) -> list[int]:
+def wanted(
+    offers: Sequence[Offer], needs: Sequence[PilotNeed], allowed: dict[str, int]
+) -> list[int]:
     """For each offer how many of those that come are of use, more of them included.
 
     ``allowed`` says how many more each pilot may ask for.
@@ -53,7 +55,9 @@ def wanted(offers: Sequence[Offer], needs: Sequence[Need], allowed: dict[str, in
     return useful
 
 
-def _pack(shape: Shape, at: int, most: int, needs: Sequence[Need], left: list[int]) -> int:
+def _pack(
+    shape: PilotShape, at: int, most: int, needs: Sequence[PilotNeed], left: list[int]
+) -> int:
     """How many of one shape are filled; ``left`` are the tasks that remain."""
     bins: list[list[int]] = []
     order = sorted(

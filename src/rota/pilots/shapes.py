@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _REST = re.compile(r"(?P<milli>\d+)c(?P<mib>\d+)m(?P<gpus>\d+)g-(?P<tail>[0-9a-f]{8})")
 
 
-class Shape(NamedTuple):
+class PilotShape(NamedTuple):
     """CPUs in thousandths, memory and GPUs of one allocation."""
 
     cpu_milli: int
@@ -26,7 +26,7 @@ class Shape(NamedTuple):
     gpu_type: str = ""
 
 
-def new_uid(pilot: str, shape: Shape) -> str:
+def new_uid(pilot: str, shape: PilotShape) -> str:
     """It says whose it is and what it has, for people who find it in the engine."""
     size = f"{shape.cpu_milli}c{shape.memory_mib}m{shape.gpus}g"
     return f"{PREFIX}{pilot}-{size}-{secrets.token_hex(4)}"
@@ -54,15 +54,15 @@ def _parsed(pilot: str, uid: str) -> re.Match[str] | None:
     return _REST.fullmatch(uid.removeprefix(start)) if uid.startswith(start) else None
 
 
-def shapes_of(pilot: Pilot, nodes: Iterable[EngineNode]) -> list[Shape]:
+def shapes_of(pilot: Pilot, nodes: Iterable[EngineNode]) -> list[PilotShape]:
     """The slice that its settings name, or every kind of whole node that is in service."""
     if pilot.cpu_milli:
-        return [Shape(pilot.cpu_milli, pilot.memory_mib, pilot.gpus, pilot.gpu_type)]
-    kinds: dict[Shape, None] = {}
+        return [PilotShape(pilot.cpu_milli, pilot.memory_mib, pilot.gpus, pilot.gpu_type)]
+    kinds: dict[PilotShape, None] = {}
     for node in nodes:
         spec = node.spec
         if node.usable and not node.pool:
             models = {device.model for device in spec.devices}
             model = models.pop() if len(models) == 1 else ""
-            kinds[Shape(spec.cpu_milli, spec.memory_mib, len(spec.devices), model)] = None
+            kinds[PilotShape(spec.cpu_milli, spec.memory_mib, len(spec.devices), model)] = None
     return sorted(kinds)

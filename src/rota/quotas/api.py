@@ -13,50 +13,50 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Limits
 
 
-class Resources(msgspec.Struct, frozen=True):
+class ProjectResources(msgspec.Struct, frozen=True):
     """Amounts. Memory is in GB (of 1024 MiB)."""
 
     cpu: float = 0.0
     memory_gb: float = 0.0
     gpu: float = 0.0
 
-    def __add__(self, other: Resources) -> Resources:
-        return Resources(
+    def __add__(self, other: ProjectResources) -> ProjectResources:
+        return ProjectResources(
             self.cpu + other.cpu, self.memory_gb + other.memory_gb, self.gpu + other.gpu
         )
 
-    def __sub__(self, other: Resources) -> Resources:
+    def __sub__(self, other: ProjectResources) -> ProjectResources:
         """What is left; never less than nothing."""
-        return Resources(
+        return ProjectResources(
             max(0.0, self.cpu - other.cpu),
             max(0.0, self.memory_gb - other.memory_gb),
             max(0.0, self.gpu - other.gpu),
         )
 
-    def __le__(self, other: Resources) -> bool:
+    def __le__(self, other: ProjectResources) -> bool:
         """Whether it is at most the other in every dimension."""
         return self.cpu <= other.cpu and self.memory_gb <= other.memory_gb and self.gpu <= other.gpu
 
 
-UNLIMITED = Resources(float("inf"), float("inf"), float("inf"))
+UNLIMITED = ProjectResources(float("inf"), float("inf"), float("inf"))
 
 
 class QuotaInfo(NamedTuple):
     """The limits of a project and what of them is used."""
 
     project: str
-    limits: Resources
-    used: Resources
+    limits: ProjectResources
+    used: ProjectResources
 
     @property
-    def available(self) -> Resources:
+    def available(self) -> ProjectResources:
         return self.limits - self.used
 
     @property
-    def percent(self) -> Resources:
+    def percent(self) -> ProjectResources:
         """Used parts of the limits; 0 where there is none."""
         limits, used = self.limits, self.used
-        return Resources(
+        return ProjectResources(
             _percent(used.cpu, limits.cpu),
             _percent(used.memory_gb, limits.memory_gb),
             _percent(used.gpu, limits.gpu),
@@ -76,13 +76,13 @@ class QuotaProvider(Protocol):
     def get_quota(self, project: str, job_type: str = "") -> QuotaInfo:
         """Limits and use."""
 
-    def check_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
+    def check_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> bool:
         """Whether so much more is allowed now."""
 
-    def allocate_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
+    def allocate_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> bool:
         """Take so much, if it is allowed; a provider that sees starts itself only checks."""
 
-    def release_quota(self, project: str, resources: Resources, job_type: str = "") -> None:
+    def release_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> None:
         """Give so much back; nothing for a provider that sees ends itself."""
 
 
@@ -102,7 +102,7 @@ class QuotaRefused(Exception):
     """The source does not do what it was asked for, and says why."""
 
 
-class Seen(NamedTuple):
+class SeenProject(NamedTuple):
     """One project at the source: CPUs, memory and devices."""
 
     limits: Limits
@@ -113,14 +113,14 @@ class Seen(NamedTuple):
     load: float | None = None
 
 
-class Answer(NamedTuple):
+class SourceAnswer(NamedTuple):
     """What a source says of projects; of those with a problem it says nothing."""
 
-    seen: dict[str, Seen]
+    seen: dict[str, SeenProject]
     problems: dict[str, str]
 
 
-class Source(Protocol):
+class QuotaSource(Protocol):
     """Where another program keeps quotas. Called from a thread; every call is bounded in time."""
 
     #: As in ``QUOTA_PROVIDER``.
@@ -132,7 +132,7 @@ class Source(Protocol):
     def writes(self) -> str:
         """Empty: Rota may set limits there; otherwise why it does not."""
 
-    def read(self, projects: Collection[str]) -> Answer:
+    def read(self, projects: Collection[str]) -> SourceAnswer:
         """Limits and use as they are now. A project that the source does not know has no limits."""
 
     def as_kept(self, limits: Limits) -> Limits:

@@ -22,7 +22,7 @@ from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.tenant import UNLIMITED, Limits
 from rota.kubeapi import credentials
 from rota.kubeapi.words import said, words
-from rota.quotas.api import Answer, QuotaAway, QuotaRefused, Seen
+from rota.quotas.api import QuotaAway, QuotaRefused, SeenProject, SourceAnswer
 from rota.settings.quotas import PROJECT
 
 if TYPE_CHECKING:
@@ -60,12 +60,14 @@ class KubernetesQuotas:
             in_cluster=settings.k8s_in_cluster,
         )
 
-    def read(self, projects: Collection[str]) -> Answer:
-        seen, problems = dict[str, Seen](), dict[str, str]()
+    def read(self, projects: Collection[str]) -> SourceAnswer:
+        seen, problems = dict[str, SeenProject](), dict[str, str]()
         with self._client() as client:
             if PROJECT not in self._template:
                 there = _asked(lambda: self._listed(client, self._template))
-                return Answer({name: self._seen(there.get(_object(name))) for name in projects}, {})
+                return SourceAnswer(
+                    {name: self._seen(there.get(_object(name))) for name in projects}, {}
+                )
             for name in sorted(projects):
                 namespace = self._namespace(name)
                 try:
@@ -75,7 +77,7 @@ class KubernetesQuotas:
                     seen[name] = self._seen(there.get(_object(name)))
                 except QuotaRefused as error:
                     problems[name] = str(error)
-        return Answer(seen, problems)
+        return SourceAnswer(seen, problems)
 
     def as_kept(self, limits: Limits) -> Limits:
         """Kubernetes counts thousandths of CPUs and bytes, and whole devices."""
@@ -124,12 +126,12 @@ class KubernetesQuotas:
         found = client.list(ResourceQuota, namespace=namespace)
         return {str(one.metadata.name): one for one in found if one.metadata is not None}
 
-    def _seen(self, quota: ResourceQuota | None) -> Seen:
+    def _seen(self, quota: ResourceQuota | None) -> SeenProject:
         if quota is None:
-            return Seen(UNLIMITED, NOTHING)
+            return SeenProject(UNLIMITED, NOTHING)
         hard = (quota.spec.hard if quota.spec is not None else None) or {}
         used = (quota.status.used if quota.status is not None else None) or {}
-        return Seen(limits_of(hard, self._gpus), amount_of(used, self._gpus))
+        return SeenProject(limits_of(hard, self._gpus), amount_of(used, self._gpus))
 
     def _put(self, client: Client, namespace: str, name: str, limits: Limits) -> None:
         """What the site itself has set in the object beside ours stays."""

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.resources import NOTHING
 from rota.core.facts.tenant import UNLIMITED
-from rota.quotas.api import Answer, Seen
-from rota.quotas.slurm_ways import ByCommands, ByRest
+from rota.quotas.api import SeenProject, SourceAnswer
+from rota.quotas.slurm_ways import QuotasByCommands, QuotasByRest
 from rota.quotas.tres import whole
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
     from rota.core.facts.tenant import Limits
-    from rota.quotas.slurm_ways import Way
+    from rota.quotas.slurm_ways import SlurmWay
     from rota.settings.quotas import QuotaSettings
 
 
@@ -31,18 +31,20 @@ class SlurmQuotas:
 
     def __init__(self, settings: QuotaSettings) -> None:
         self._prefix = settings.slurm_account_prefix
-        self._way: Way = ByRest(settings) if settings.slurm_rest_url else ByCommands()
+        self._way: SlurmWay = (
+            QuotasByRest(settings) if settings.slurm_rest_url else QuotasByCommands()
+        )
 
     def account_of(self, project: str) -> str:
         """Slurm knows small letters only."""
         return f"{self._prefix}{project}".lower()
 
-    def read(self, projects: Collection[str]) -> Answer:
+    def read(self, projects: Collection[str]) -> SourceAnswer:
         known = self._way.accounts()
-        none = Seen(UNLIMITED, NOTHING)
+        none = SeenProject(UNLIMITED, NOTHING)
         found = {name: known.get(self.account_of(name)) for name in projects}
         seen = {name: account.seen if account else none for name, account in found.items()}
-        return Answer(seen, {})
+        return SourceAnswer(seen, {})
 
     def as_kept(self, limits: Limits) -> Limits:
         return whole(limits)

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from rota.core.facts.errors import Rejected
 from rota.core.facts.resources import NOTHING
-from rota.quotas.api import QuotaAway, QuotaRefused, Seen
+from rota.quotas.api import QuotaAway, QuotaRefused, SeenProject
 from rota.quotas.tres import (
     GPU,
-    Account,
+    SlurmAccount,
     amount_of,
     format_tres,
     least,
@@ -42,19 +42,19 @@ _COUNTED = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAG
 _MADE_BY = "made by Rota"
 
 
-class Way(Protocol):
+class SlurmWay(Protocol):
     """Every call is bounded in time, and raises ``QuotaAway`` or ``QuotaRefused``."""
 
-    def accounts(self) -> dict[str, Account]: ...
+    def accounts(self) -> dict[str, SlurmAccount]: ...
 
     def set_limits(
-        self, account: str, parent: str, limits: Limits, known: Account | None
+        self, account: str, parent: str, limits: Limits, known: SlurmAccount | None
     ) -> None: ...
 
     def add_user(self, account: str, user: str) -> None: ...
 
 
-class ByCommands:
+class QuotasByCommands:
     """Limits and use come from slurmctld in one call, so that slurmdbd is needed to write only."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class ByCommands:
                     "or set quotas.slurm_rest_url"
                 )
 
-    def accounts(self) -> dict[str, Account]:
+    def accounts(self) -> dict[str, SlurmAccount]:
         try:
             return parse_assoc_mgr(
                 _called("scontrol", "-o", "show", "assoc_mgr", "flags=assoc,qos")
@@ -73,7 +73,9 @@ class ByCommands:
         except QuotaRefused as error:
             raise QuotaAway(str(error)) from None
 
-    def set_limits(self, account: str, parent: str, limits: Limits, known: Account | None) -> None:
+    def set_limits(
+        self, account: str, parent: str, limits: Limits, known: SlurmAccount | None
+    ) -> None:
         tres = f"GrpTRES={format_tres(limits)}"
         if known is not None:
             _called("sacctmgr", "-i", "modify", "account", account, "set", tres)
@@ -112,7 +114,7 @@ def _called(*words: str) -> str:
     raise kind(text)
 
 
-class ByRest:
+class QuotasByRest:
     """Limits are those of a QOS that is called as the account and is the default of its users.
 
     slurmrestd of 22.05 makes an account with limits, but takes every later change of them without
@@ -123,11 +125,13 @@ class ByRest:
     def __init__(self, settings: QuotaSettings) -> None:
         self._settings = settings
 
-    def accounts(self) -> dict[str, Account]:
-        found: dict[str, Account] = self._do(_read)
+    def accounts(self) -> dict[str, SlurmAccount]:
+        found: dict[str, SlurmAccount] = self._do(_read)
         return found
 
-    def set_limits(self, account: str, parent: str, limits: Limits, known: Account | None) -> None:
+    def set_limits(
+        self, account: str, parent: str, limits: Limits, known: SlurmAccount | None
+    ) -> None:
         kept = whole(limits)
         total = [
             _tres("cpu", "", _count(kept.cpu_milli, 1000)),
@@ -215,7 +219,7 @@ async def _associate(
     await rest.tell("POST", "slurmdb", "associations", {"associations": [entry]})
 
 
-async def _read(rest: SlurmRest) -> dict[str, Account]:
+async def _read(rest: SlurmRest) -> dict[str, SlurmAccount]:
     told = await rest.ask("slurmdb", "associations")
     qos = await rest.ask("slurmdb", "qos")
     jobs = await rest.ask("slurm", "jobs")
@@ -230,10 +234,10 @@ def accounts_of(
     associations: Iterable[dict[str, Any]],
     qos: Iterable[dict[str, Any]],
     jobs: Iterable[dict[str, Any]],
-) -> dict[str, Account]:
+) -> dict[str, SlurmAccount]:
     """What slurmdb and slurmctld say together."""
     of_qos = {str(one.get("name")): limits_of(_totals(one)) for one in qos}
-    found: dict[str, Account] = {}
+    found: dict[str, SlurmAccount] = {}
     users: dict[str, set[str]] = {}
     for one in associations:
         name, user = str(one.get("account")), one.get("user")
@@ -241,8 +245,8 @@ def accounts_of(
             users.setdefault(name, set()).add(str(user))
         elif not one.get("partition"):
             limits = [limits_of(_totals(one)), *([of_qos[name]] if name in of_qos else [])]
-            seen = Seen(least(limits), NOTHING)
-            found[name] = Account(seen, str(one.get("parent_account") or ""))
+            seen = SeenProject(least(limits), NOTHING)
+            found[name] = SlurmAccount(seen, str(one.get("parent_account") or ""))
     used = dict.fromkeys(found, NOTHING)
     for job in jobs:
         if _is_counted(job.get("job_state")):
@@ -251,13 +255,13 @@ def accounts_of(
                 used[name] = used[name].plus(amount)
     return {
         name: account._replace(
-            seen=Seen(account.seen.limits, used[name], frozenset(users.get(name, ())))
+            seen=SeenProject(account.seen.limits, used[name], frozenset(users.get(name, ())))
         )
         for name, account in found.items()
     }
 
 
-def _line(accounts: dict[str, Account], name: str) -> Sequence[str]:
+def _line(accounts: dict[str, SlurmAccount], name: str) -> Sequence[str]:
     """An account and those above it."""
     line: list[str] = []
     while name in accounts and name not in line:

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
-    from rota.quotas.api import Source
+    from rota.quotas.api import QuotaSource
     from rota.settings.quotas import QuotaSettings
 
 
-def open_source(provider: str, settings: QuotaSettings) -> Source | None:
+def open_source(provider: str, settings: QuotaSettings) -> QuotaSource | None:
     """None: Rota's own records are all there is. What is missing is refused in one line."""
     if provider == "slurm":
         from rota.quotas.slurm import SlurmQuotas

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.resources import Amount
 from rota.core.facts.tenant import Limits
-from rota.quotas.api import Seen
+from rota.quotas.api import SeenProject
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -23,10 +23,10 @@ _USAGE = "UsageRaw/Norm/Efctv"
 _FIELD = re.compile(r"(\w[\w/]*)=(\S*)")
 
 
-class Account(NamedTuple):
+class SlurmAccount(NamedTuple):
     """One account, and the one above it."""
 
-    seen: Seen
+    seen: SeenProject
     parent: str
 
 
@@ -103,12 +103,12 @@ def least(limits: Iterable[Limits]) -> Limits:
     )
 
 
-def parse_assoc_mgr(text: str) -> dict[str, Account]:
+def parse_assoc_mgr(text: str) -> dict[str, SlurmAccount]:
     """Accounts of what ``scontrol -o show assoc_mgr flags=assoc,qos`` prints.
 
     A QOS that is called as an account binds it as well: a site may keep its limits there.
     """
-    accounts: dict[str, Account] = {}
+    accounts: dict[str, SlurmAccount] = {}
     users: dict[str, set[str]] = {}
     of_qos: dict[str, Limits] = {}
     for line in text.splitlines():
@@ -122,7 +122,7 @@ def parse_assoc_mgr(text: str) -> dict[str, Account]:
             else:
                 parent = fields.get("ParentAccount", "").partition("(")[0]
                 seen = _limits_and_use(fields.get("GrpTRES", ""))
-                accounts[name] = Account(seen._replace(load=_load(fields)), parent)
+                accounts[name] = SlurmAccount(seen._replace(load=_load(fields)), parent)
         elif "QOS" in fields:
             name = fields["QOS"].partition("(")[0]
             of_qos[name] = _limits_and_use(fields.get("GrpTRES", "")).limits
@@ -145,11 +145,11 @@ def _load(fields: Mapping[str, str]) -> float | None:
         return None
 
 
-def _limits_and_use(text: str) -> Seen:
+def _limits_and_use(text: str) -> SeenProject:
     limits: dict[str, float] = {}
     used: dict[str, float] = {}
     for name, limit, now in _LIMIT_USED.findall(text):
         used[name] = float(now)
         if limit != "N":
             limits[name] = float(limit)
-    return Seen(limits_of(limits), amount_of(used))
+    return SeenProject(limits_of(limits), amount_of(used))

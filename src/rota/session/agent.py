@@ -15,8 +15,8 @@ from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 from typing import TYPE_CHECKING
 
 from rota.rpc.messages import Observed, Seen, Sighting
-from rota.session.charge import Alive, Charge, Stage, never_started, sighting_of, waiting
-from rota.session.instructions import Ended, Forget, GiveUp, Keep, Redial, Seek, Signal, Spawn
+from rota.session.charge import Alive, Charge, ChargeStage, never_started, sighting_of, waiting
+from rota.session.instructions import Forget, GiveUp, Gone, Keep, Redial, Seek, Signal, Spawn
 from rota.session.news import signal_number, tell
 from rota.session.sequence import misfit
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.rpc.messages import Desired, Wanted, Welcome
-    from rota.session.instructions import Instruction, KeeperAll, Known, Started, Waits
+    from rota.session.instructions import Began, Instruction, KeeperAll, KnownAttempt, Queued
 
 #: A start is reported this much later, unless there is something else to say before: a job that is
 #: over by then costs the controller one message and one commit less.
@@ -67,23 +67,23 @@ class Agent:
     @property
     def quiet(self) -> bool:
         """Whether nothing of ours is alive or about to be."""
-        return not self._at(Stage.SPAWNING, Stage.RUNNING)
+        return not self._at(ChargeStage.SPAWNING, ChargeStage.RUNNING)
 
-    def _at(self, *stages: Stage) -> list[Charge]:
+    def _at(self, *stages: ChargeStage) -> list[Charge]:
         return [charge for charge in self._charges.values() if charge.stage in stages]
 
     def alive(self) -> list[Alive]:
         """Every running attempt, oldest first."""
-        found = self._at(Stage.RUNNING)
+        found = self._at(ChargeStage.RUNNING)
         return [Alive(c.uid, c.pid, c.keep.memory_mib, c.keep.devices) for c in found]
 
     def awake(self) -> set[str]:
         """The running attempts that are neither suspended nor about to end."""
-        return {c.uid for c in self._at(Stage.RUNNING) if not (c.suspended or c.stopping)}
+        return {c.uid for c in self._at(ChargeStage.RUNNING) if not (c.suspended or c.stopping)}
 
     def unstarted(self) -> list[str]:
         """Attempts that shall end before they have a process."""
-        return [charge.uid for charge in self._at(Stage.SPAWNING) if charge.stopping]
+        return [charge.uid for charge in self._at(ChargeStage.SPAWNING) if charge.stopping]
 
     def on_connected(self) -> list[Instruction]:
         """A fresh connection to the controller: everything of the last one is void."""
@@ -163,7 +163,7 @@ class Agent:
         if charge is None:
             charge = self._take_charge(item, now_s, out)
         charge.wanted = True
-        if item.stop is not None and charge.stage in (Stage.SPAWNING, Stage.RUNNING):
+        if item.stop is not None and charge.stage in (ChargeStage.SPAWNING, ChargeStage.RUNNING):
             if not charge.stopping:
                 charge.first_signal = signal_number(item.signal)
                 charge.grace_s = item.grace_s if item.grace_s >= 0 else charge.keep.grace_s
@@ -177,15 +177,15 @@ class Agent:
         """Stop its processes where they are, or let them go on: only when that is news."""
         if charge.suspended != suspended:
             charge.suspended = suspended
-            if charge.stage is Stage.RUNNING:
+            if charge.stage is ChargeStage.RUNNING:
                 out.append(Signal(charge.uid, SIGSTOP if suspended else SIGCONT))
 
     def _take_charge(self, item: Wanted, now_s: float, out: list[Instruction]) -> Charge:
         launch = item.launch
         keep = Keep.of(launch) if launch is not None else Keep()
-        charge = self._charges[item.uid] = Charge(item.uid, Stage.MISSING, keep)
+        charge = self._charges[item.uid] = Charge(item.uid, ChargeStage.MISSING, keep)
         if item.stop is not None and not item.started:
-            charge.stage = Stage.ENDED
+            charge.stage = ChargeStage.ENDED
             charge.seen = never_started(item.uid, item.stop, now_s)
         elif item.started:
             # Its grace was in its launch. Without that it has none when the lease is over.
@@ -194,7 +194,7 @@ class Agent:
             charge.seen = Seen(item.uid, Sighting.MISSING)
         else:
             charge.launch = launch
-            charge.stage = Stage.SPAWNING
+            charge.stage = ChargeStage.SPAWNING
             out.append(Spawn(item.uid, launch))
         return charge
 
@@ -203,9 +203,9 @@ class Agent:
         if charge.stopping:
             return
         charge.stopping = True
-        if charge.stage is Stage.RUNNING:
+        if charge.stage is ChargeStage.RUNNING:
             self._terminate(charge, now_s, out)
-        elif charge.stage is Stage.SPAWNING:
+        elif charge.stage is ChargeStage.SPAWNING:
             out.append(GiveUp(charge.uid))
 
     def _terminate(
@@ -247,9 +247,9 @@ class Agent:
         for charge in self._charges.values():
             if charge.uid in listed:
                 continue
-            if charge.stage is Stage.SPAWNING and charge.launch is not None:
+            if charge.stage is ChargeStage.SPAWNING and charge.launch is not None:
                 out.append(Spawn(charge.uid, charge.launch))
-            elif charge.stage in (Stage.SPAWNING, Stage.RUNNING):
+            elif charge.stage in (ChargeStage.SPAWNING, ChargeStage.RUNNING):
                 self._seek(charge, charge.keep, out)
         self._drop_unwanted(changed, out)
         if changed:
@@ -261,25 +261,27 @@ class Agent:
 
     def _seek(self, charge: Charge, keep: Keep, out: list[Instruction]) -> None:
         """Its start or its end will be told; until then we say of it what we said last."""
-        charge.stage = Stage.SPAWNING
+        charge.stage = ChargeStage.SPAWNING
         out.append(Seek(charge.uid, keep))
 
-    def _recognise(self, known: Known, now_s: float, out: list[Instruction]) -> Charge | None:
+    def _recognise(
+        self, known: KnownAttempt, now_s: float, out: list[Instruction]
+    ) -> Charge | None:
         """Bring one attempt up to date; give it back when that is news."""
         charge = self._charges.get(known.uid)
         if charge is None:
-            charge = self._charges[known.uid] = Charge(known.uid, Stage.SPAWNING, known.keep)
+            charge = self._charges[known.uid] = Charge(known.uid, ChargeStage.SPAWNING, known.keep)
             charge.suspended = known.suspended
         if known.phase == "ended":
-            if charge.stage is Stage.ENDED:
+            if charge.stage is ChargeStage.ENDED:
                 return None
-            self._settle(charge, Stage.ENDED, sighting_of(known.end()))
+            self._settle(charge, ChargeStage.ENDED, sighting_of(known.end()))
             return charge
         if known.phase == "starting":
             if charge.stopping:
                 out.append(GiveUp(charge.uid))
             return None  # Its start or its end will be told.
-        if charge.stage is Stage.RUNNING:
+        if charge.stage is ChargeStage.RUNNING:
             if charge.stopping:
                 self._terminate(charge, now_s, out)  # the signal may have been lost
             elif charge.suspended != known.suspended:
@@ -288,20 +290,18 @@ class Agent:
         self._run(charge, known, now_s, out)
         return charge
 
-    def on_keeper_events(
-        self, events: Iterable[Started | Ended], now_s: float
-    ) -> list[Instruction]:
+    def on_keeper_events(self, events: Iterable[Began | Gone], now_s: float) -> list[Instruction]:
         """Starts and ends that arrived together: one report, and of each attempt the last word."""
         out: list[Instruction] = []
         changed: dict[str, Charge] = {}
         for event in events:
             charge = self._charges.get(event.uid)
-            if charge is None or charge.stage is Stage.ENDED:
+            if charge is None or charge.stage is ChargeStage.ENDED:
                 continue
-            if isinstance(event, Ended):
-                self._settle(charge, Stage.ENDED, sighting_of(event))
+            if isinstance(event, Gone):
+                self._settle(charge, ChargeStage.ENDED, sighting_of(event))
                 changed[charge.uid] = charge
-            elif charge.stage is Stage.SPAWNING:
+            elif charge.stage is ChargeStage.SPAWNING:
                 self._run(charge, event, now_s, out)
                 self._untold[charge.uid] = charge
                 self._tell_at_s = self._tell_at_s or now_s + START_TOLD_S
@@ -310,11 +310,11 @@ class Agent:
             self._report(changed.values(), out)
         return out
 
-    def on_waits(self, event: Waits) -> list[Instruction]:
+    def on_waits(self, event: Queued) -> list[Instruction]:
         """An engine lets it wait: told when it is news."""
         out: list[Instruction] = []
         charge = self._charges.get(event.uid)
-        if charge is not None and charge.stage is Stage.SPAWNING:
+        if charge is not None and charge.stage is ChargeStage.SPAWNING:
             seen = waiting(event)
             if seen != charge.seen:
                 charge.seen = seen
@@ -322,7 +322,7 @@ class Agent:
         return out
 
     def _run(
-        self, charge: Charge, start: Started | Known, now_s: float, out: list[Instruction]
+        self, charge: Charge, start: Began | KnownAttempt, now_s: float, out: list[Instruction]
     ) -> None:
         charge.run(start)
         if charge.stopping:
@@ -330,7 +330,7 @@ class Agent:
         elif charge.suspended:
             out.append(Signal(charge.uid, SIGSTOP))
 
-    def _settle(self, charge: Charge, stage: Stage, seen: Seen) -> None:
+    def _settle(self, charge: Charge, stage: ChargeStage, seen: Seen) -> None:
         charge.stage = stage
         charge.seen = seen
         charge.launch = None
@@ -348,7 +348,7 @@ class Agent:
         """It used more memory than it asked for: ``detail`` says how much."""
         out: list[Instruction] = []
         charge = self._charges.get(uid)
-        if charge is not None and charge.stage is Stage.RUNNING:
+        if charge is not None and charge.stage is ChargeStage.RUNNING:
             charge.stopping = True
             self._kill(charge, now_s, detail, out)
         return out
@@ -357,7 +357,7 @@ class Agent:
         """It is asked to end, within ``most_s``, and its end will say why."""
         out: list[Instruction] = []
         charge = self._charges.get(uid)
-        if charge is not None and charge.stage is Stage.RUNNING and not charge.stopping:
+        if charge is not None and charge.stage is ChargeStage.RUNNING and not charge.stopping:
             charge.stopping = True
             charge.grace_s = min(charge.grace_s, most_s)
             self._terminate(charge, now_s, out, why)

@@ -12,7 +12,7 @@ from rota.rpc.messages import Seen, Sighting
 
 if TYPE_CHECKING:
     from rota.rpc.messages import Launch
-    from rota.session.instructions import Ended, Keep, Known, Started, Waits
+    from rota.session.instructions import Began, Gone, Keep, KnownAttempt, Queued
 
 #: What an end begins with that health checks brought about.
 UNHEALTHY = "unhealthy: "
@@ -21,7 +21,7 @@ LEFT = "the node left: "
 _BLAMES = {str(blame): blame for blame in Blame}
 
 
-class Stage(Enum):
+class ChargeStage(Enum):
     """Where an attempt is, as far as this node can tell."""
 
     SPAWNING = auto()
@@ -46,7 +46,7 @@ class Charge:
                  "seen", "stage", "stopping", "suspended", "term_at_s", "uid", "wanted",
                  "world")  # fmt: skip
 
-    def __init__(self, uid: str, stage: Stage, keep: Keep) -> None:
+    def __init__(self, uid: str, stage: ChargeStage, keep: Keep) -> None:
         self.uid = uid
         self.stage = stage
         self.keep = keep
@@ -72,10 +72,10 @@ class Charge:
 
     @property
     def over(self) -> bool:
-        return self.stage in (Stage.ENDED, Stage.MISSING)
+        return self.stage in (ChargeStage.ENDED, ChargeStage.MISSING)
 
-    def run(self, start: Started | Known) -> None:
-        self.stage = Stage.RUNNING
+    def run(self, start: Began | KnownAttempt) -> None:
+        self.stage = ChargeStage.RUNNING
         self.launch = None
         self.pid = start.pid
         self.seen = Seen(
@@ -94,7 +94,7 @@ def never_started(uid: str, cause: Cause, now_s: float) -> Seen:
     return Seen(uid, Sighting.ENDED, ended_s=now_s, cause=cause, detail=detail)
 
 
-def waiting(event: Waits) -> Seen:
+def waiting(event: Queued) -> Seen:
     """Inside its engine, for a reason of the engine's own."""
     return Seen(
         event.uid,
@@ -105,7 +105,7 @@ def waiting(event: Waits) -> Seen:
     )
 
 
-def sighting_of(event: Ended) -> Seen:
+def sighting_of(event: Gone) -> Seen:
     """An end in the controller's words, with its cause where the exit status does not say it."""
     cause, detail, blame = event.cause, event.error, None
     if cause is not None:

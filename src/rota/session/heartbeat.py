@@ -12,7 +12,7 @@ import msgspec
 
 from rota.keeper.lease import steady_s
 from rota.rpc.messages import BeatSeen, Welcome
-from rota.session.lease import Lease
+from rota.session.lease import AgentLease
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class Heartbeat:
         self._send = send
         self._tell = tell
         self._hang_up = hang_up
-        self._lease = Lease()
+        self._lease = AgentLease()
         self._known = False
         self._timer: asyncio.TimerHandle | None = None
 

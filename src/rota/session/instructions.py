@@ -6,12 +6,12 @@ does the same with a virtual keeper. Both keep the keeper's promises:
 * an attempt that the keeper knows is never started again: a repeated ``Spawn`` is answered with
   what became of it;
 * ``KeeperAll`` comes first on every connection and lists everything not forgotten;
-* every ``Spawn`` is answered by ``Started`` and later ``Ended``, or by ``Ended`` alone;
+* every ``Spawn`` is answered by ``Began`` and later ``Gone``, or by ``Gone`` alone;
 * ``Seek`` is answered like a repeated ``Spawn``; an attempt that the keeper does not know is looked
   for among all processes of the node: what lives is in its care from then on, else it is lost;
 * ``GiveUp`` ends a start whose program has not begun, and does nothing once it has;
 * ``Signal`` goes to every process of the attempt; for an unknown or ended one it does nothing;
-* a note given with a ``Signal`` comes back in ``Ended``, even if the agent died in between;
+* a note given with a ``Signal`` comes back in ``Gone``, even if the agent died in between;
 * ``Forget`` drops ended attempts and leaves others alone.
 """
 
@@ -101,7 +101,7 @@ class KeeperEvent(msgspec.Struct, frozen=True, tag_field="ev"):
     """Base of what the keeper says."""
 
 
-class Started(KeeperEvent, frozen=True, tag="started"):
+class Began(KeeperEvent, frozen=True, tag="started"):
     """A process exists. ``start`` (ticks since boot) tells it from a later one with its pid."""
 
     uid: str
@@ -113,7 +113,7 @@ class Started(KeeperEvent, frozen=True, tag="started"):
     where: str = ""
 
 
-class Waits(KeeperEvent, frozen=True, tag="waits"):
+class Queued(KeeperEvent, frozen=True, tag="waits"):
     """An engine has taken the attempt and lets it wait, for a reason in its own words."""
 
     uid: str
@@ -123,7 +123,7 @@ class Waits(KeeperEvent, frozen=True, tag="waits"):
     where: str = ""
 
 
-class Ended(KeeperEvent, frozen=True, tag="ended"):
+class Gone(KeeperEvent, frozen=True, tag="ended"):
     """The first process has gone and nothing of the attempt is left.
 
     ``code`` is None after a signal and when there never was a process (``error`` says why) or
@@ -152,7 +152,7 @@ class Ended(KeeperEvent, frozen=True, tag="ended"):
     where: str = ""
 
 
-class Known(msgspec.Struct, frozen=True):
+class KnownAttempt(msgspec.Struct, frozen=True):
     """One attempt in the keeper's full list: ``starting``, ``running`` or ``ended``."""
 
     uid: str
@@ -177,9 +177,9 @@ class Known(msgspec.Struct, frozen=True):
     external: str = ""
     where: str = ""
 
-    def end(self) -> Ended:
+    def end(self) -> Gone:
         """The same facts as the event that told of the end."""
-        return Ended(
+        return Gone(
             uid=self.uid,
             started_s=self.started_s,
             ended_s=self.ended_s,
@@ -201,11 +201,11 @@ class Known(msgspec.Struct, frozen=True):
 class KeeperAll(KeeperEvent, frozen=True, tag="all"):
     """Everything that the keeper has not forgotten."""
 
-    attempts: tuple[Known, ...]
+    attempts: tuple[KnownAttempt, ...]
     protocol: int = 1
     pid: int = 0
 
 
-AnyKeeperEvent = KeeperAll | Started | Ended
+AnyKeeperEvent = KeeperAll | Began | Gone
 KeeperCommand = Spawn | Seek | GiveUp | Signal | Forget
 Instruction = KeeperCommand | Tell | Observed | Redial

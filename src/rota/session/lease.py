@@ -23,7 +23,7 @@ UNHEARD_PART = 0.5
 WELCOME_S = 60.0
 
 
-class Lease:
+class AgentLease:
     """What one agent may rely on. ``until_s`` is when its work must begin to end; None: never."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from signal import Signals
 from typing import TYPE_CHECKING
 
-from rota.session.charge import Stage
+from rota.session.charge import ChargeStage
 from rota.session.instructions import Signal, Tell
 
 if TYPE_CHECKING:
@@ -19,11 +19,11 @@ def tell(charge: Charge, item: Wanted, out: list[Instruction]) -> None:
     world = item.launch.world if item.launch is not None else item.world
     if world and world != charge.world:
         # The first one of an attempt that is being started goes along with its launch.
-        if charge.world or charge.stage is Stage.RUNNING:
+        if charge.world or charge.stage is ChargeStage.RUNNING:
             out.append(Tell(charge.uid, world))
         charge.world = world
     # One that we found running was asked by an agent before us.
-    if 0 <= charge.saves < item.saves and charge.stage is Stage.RUNNING:
+    if 0 <= charge.saves < item.saves and charge.stage is ChargeStage.RUNNING:
         number = signal_number(item.save_signal)
         if number:
             out.append(Signal(charge.uid, number))

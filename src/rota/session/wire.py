@@ -45,11 +45,11 @@ CLOSE_REASON_BYTES = 120
 log = logging.getLogger("rota.agent")
 
 
-class Unreachable(Exception):
+class ControllerAway(Exception):
     """The controller cannot be reached now; the text says why in one line."""
 
 
-class TurnedAway(Unreachable):
+class TurnedAway(ControllerAway):
     """The controller does not take what was shown to it."""
 
 
@@ -100,7 +100,7 @@ class ControllerLink(asyncio.Protocol):
         try:
             check(shown.getpeercert(binary_form=True), self._fingerprint)
         except WrongCertificate as error:
-            self.opened.set_exception(Unreachable(str(error)))
+            self.opened.set_exception(ControllerAway(str(error)))
             self._transport = None
             transport.close()
             return False
@@ -167,7 +167,7 @@ class ControllerLink(asyncio.Protocol):
             self._timer.cancel()
         reason = str(error) if error else self._protocol.close_reason or "connection closed"
         if not self.opened.done():
-            self.opened.set_exception(Unreachable(reason))
+            self.opened.set_exception(ControllerAway(reason))
         if not self.closed.done():
             self.closed.set_result(reason)
 
@@ -234,13 +234,13 @@ class ControllerLink(asyncio.Protocol):
             self._schedule_ping()
 
 
-def _refusal(refusal: Exception) -> Unreachable:
+def _refusal(refusal: Exception) -> ControllerAway:
     """Why the controller does not take the connection, in its own words where it says so."""
     if isinstance(refusal, InvalidStatus) and refusal.response.status_code == FORBIDDEN:
         said = (refusal.response.body or b"").decode(errors="replace").strip()
         if said.isprintable() and said:
             return TurnedAway(f"refused: {said[:REASON_MAX]}")
-    return Unreachable(str(refusal))
+    return ControllerAway(str(refusal))
 
 
 async def dial(
@@ -251,11 +251,11 @@ async def dial(
     Of several, with commas in between, the first that takes the connection: heads that stand by
     do not. A token may carry the fingerprint of the certificate that the controller must show.
     """
-    failures: list[Unreachable] = []
+    failures: list[ControllerAway] = []
     for url in addresses_of(urls):
         try:
             return await _dial_one(url, token, on_message)
-        except Unreachable as error:
+        except ControllerAway as error:
             failures.append(error)
     turned_away = [error for error in failures if isinstance(error, TurnedAway)]
     raise (turned_away or failures)[-1]
@@ -268,7 +268,7 @@ async def _dial_one(
     parts = urlsplit(url)
     token, fingerprint = split_token(token)
     if fingerprint and parts.scheme in ("http", "ws"):
-        raise Unreachable(f"{url}: the token names a certificate, so it must be https://")
+        raise ControllerAway(f"{url}: the token names a certificate, so it must be https://")
     try:
         async with asyncio.timeout(OPEN_TIMEOUT_S):
             if parts.scheme == "unix":
@@ -290,7 +290,7 @@ async def _dial_one(
                 link.close()
                 raise
     except TimeoutError:
-        raise Unreachable(f"{url}: no answer within {OPEN_TIMEOUT_S:g} s") from None
+        raise ControllerAway(f"{url}: no answer within {OPEN_TIMEOUT_S:g} s") from None
     except OSError as error:
-        raise Unreachable(f"{url}: {explain(error)}") from None
+        raise ControllerAway(f"{url}: {explain(error)}") from None
     return link

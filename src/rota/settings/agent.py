@@ -11,7 +11,7 @@ from rota.core.words.units import parse_cpu_milli, parse_memory_mib
 POLICIES = ("auto", "required", "off")
 
 
-class Agent(msgspec.Struct, frozen=True, kw_only=True):
+class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[agent]: what this machine offers."""
 
     #: Empty: the host name.

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 MIB = 1 << 20
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class UserLimits(msgspec.Struct, frozen=True, kw_only=True):
     """[limits]: by default, for each user."""
 
     #: Jobs that wait, elements of arrays one by one; a quota of the user's own goes before it.
@@ -29,6 +29,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     blobs_per_day: str = "4g"
     #: Packed working folders that are uploaded, in a day.
     bundles_per_day: str = "64g"
+    #: Promises (``--by``) whose jobs have not started.
+    promises: int = 50
     #: Requests in a second, and how many may come at once after a pause.
     requests_per_s: int = 500
     requests_burst: int = 2000
@@ -67,6 +69,7 @@ CHECKS: dict[str, Callable[[Any], object]] = {
     "limits.input": _size(8),
     "limits.blobs_per_day": parse_memory_mib,
     "limits.bundles_per_day": parse_memory_mib,
+    "limits.promises": at_least(0),
     "limits.requests_per_s": at_least(0),
     "limits.requests_burst": at_least(1),
 }

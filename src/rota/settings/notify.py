@@ -28,7 +28,7 @@ _OWN_HEADERS = frozenset(
 )
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class NoticeRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What all entries share: which events of whose jobs, and how hard to try."""
 
     name: str = ""
@@ -50,7 +50,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         )
 
 
-class Webhook(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Webhook(NoticeRule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[notify.webhooks]]: a POST for each event."""
 
     url: str
@@ -59,13 +59,13 @@ class Webhook(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     secret: str = ""
 
 
-class MailRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class MailRule(NoticeRule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[notify.mails]]: a mail for each event."""
 
     to: str
 
 
-class PluginRule(Rule, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PluginRule(NoticeRule, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """[[notify.plugins]]: a notifier of one's own; jobs name it as ``NAME:ADDRESS``."""
 
     #: ``package.module:Name``, or a name in the entry points ``rota.notifiers``.
@@ -154,12 +154,16 @@ def is_public(address: str) -> bool:
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.ip_network("::/96")
-_Entry = TypeVar("_Entry", bound=Rule)
+_Entry = TypeVar("_Entry", bound=NoticeRule)
 
 
-def read_entries(key: str, value: object) -> tuple[Rule, ...]:
+def read_entries(key: str, value: object) -> tuple[NoticeRule, ...]:
     """The tables of [[notify.webhooks]] and its like; ``ValueError`` says which one is wrong."""
-    kinds: dict[str, type[Rule]] = {"webhooks": Webhook, "mails": MailRule, "plugins": PluginRule}
+    kinds: dict[str, type[NoticeRule]] = {
+        "webhooks": Webhook,
+        "mails": MailRule,
+        "plugins": PluginRule,
+    }
     if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
         raise ValueError(f"expected tables: [[notify.{key}]]")
     found = tuple(_entry(kinds[key], number, entry) for number, entry in enumerate(value, 1))
@@ -188,7 +192,7 @@ def _entry(kind: type[_Entry], number: int, table: dict[str, Any]) -> _Entry:
     return msgspec.structs.replace(rule, events=events, name=rule.name or _name_of(rule))
 
 
-def _name_of(rule: Rule) -> str:
+def _name_of(rule: NoticeRule) -> str:
     if isinstance(rule, Webhook):
         return url_host(rule.url)
     if isinstance(rule, PluginRule):
@@ -196,7 +200,7 @@ def _name_of(rule: Rule) -> str:
     return getattr(rule, "to", "")
 
 
-def _check(rule: Rule) -> None:
+def _check(rule: NoticeRule) -> None:
     check_patience(rule.retries, rule.backoff_s, rule.timeout_s)
     if isinstance(rule, MailRule):
         check_mail(rule.to)

@@ -94,13 +94,17 @@ class Scene(PretendedAgents):
         return Controller(
             recover(snapshot),
             snapshot.next_seq,
-            new_uid=lambda: f"u{next(self._uids)}",
+            new_uid=lambda: self.new_uid(),
             new_session=lambda: next(self._uids),
             read_blob=self.store.blob,
             read_array=self.store.array,
             lease_s=self.lease_s,
             moved_s=moved_s,
         )
+
+    def new_uid(self) -> str:
+        """Short, and the same each time the scene is played."""
+        return f"u{next(self._uids)}"
 
     @property
     def cluster(self) -> Cluster:
@@ -187,23 +191,25 @@ class Scene(PretendedAgents):
             for parent, kind in after.items()
         )
 
-    def cancel(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.Changed:
+    def cancel(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.ChangedJobs:
         return self._select(cmd.Cancel, jobs, actor)
 
-    def hold(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.Changed:
+    def hold(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.ChangedJobs:
         return self._select(cmd.Hold, jobs, actor)
 
-    def release(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.Changed:
+    def release(self, *jobs: int | str, actor: Actor = ALICE) -> cmd.ChangedJobs:
         return self._select(cmd.Release, jobs, actor)
 
-    def requeue(self, *jobs: int | str, hold: bool = False, actor: Actor = ALICE) -> cmd.Changed:
+    def requeue(
+        self, *jobs: int | str, hold: bool = False, actor: Actor = ALICE
+    ) -> cmd.ChangedJobs:
         return self._select(cmd.Requeue, jobs, actor, hold=hold)
 
     def _select(
         self, kind: type[cmd.Select], jobs: tuple[int | str, ...], actor: Actor, **more: Any
-    ) -> cmd.Changed:
+    ) -> cmd.ChangedJobs:
         ids = tuple(self._id(job) for job in jobs)
-        answer: cmd.Changed = self.ask(kind(actor=actor, ids=ids, **more))
+        answer: cmd.ChangedJobs = self.ask(kind(actor=actor, ids=ids, **more))
         return answer
 
     def set_policy(self, preset: str = "", **rules: object) -> None:

@@ -30,10 +30,11 @@ from rota.core.facts.states import Cause, JobState
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.facts.job import Job
+    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import Node
     from rota.core.facts.policy import Policy
     from rota.core.facts.tenant import Reservation
-    from rota.scheduling.api import Plan
+    from rota.scheduling.api import PassResult
     from rota.scheduling.scheduler import Scheduler
 
 #: (when, in order of making, what, job): what will happen by itself.
@@ -63,7 +64,7 @@ class Stage:
         self.ended_s: dict[int, float] = {}
         #: When each job was first told that it would start.
         self.promised_s: dict[int, float] = {}
-        self.plans: list[tuple[float, Plan]] = []
+        self.plans: list[tuple[float, PassResult]] = []
         self._runs_s: dict[int, float] = {}
         self._due: list[Due] = []
         self._to_come: list[tuple[JobSpec, float]] = []
@@ -109,7 +110,7 @@ class Stage:
     def scheduler(self, scheduler: Scheduler) -> None:
         self._passes.scheduler = scheduler
 
-    def run(self, limit: int = 0) -> Plan:
+    def run(self, limit: int = 0) -> PassResult:
         """One pass (or several, while a pass says that there is more), and what follows from it."""
         limit = limit or self.starts_per_pass
         while True:
@@ -234,7 +235,8 @@ class Stage:
             job_id, task = self.cluster.live.where[uid]
             job = self.cluster.jobs[job_id]
             attempt = job.tasks[task].attempts[-1]
-            if uid in nodes[attempt.allocation.node].withheld:
+            node = nodes[attempt.allocation.node]
+            if uid in node.withheld or (attempt.allocation.early and not _has_room(node, attempt)):
                 continue
             del self._unstarted[uid]
             first = not job.started_s
@@ -321,6 +323,16 @@ def role(
         device_milli=int(gpu_part * 1000),
     )
     return Role(name=name, count=tasks, min_count=at_least, request=request)
+
+
+def _has_room(node: Node, attempt: Attempt) -> bool:
+    """Whether an engine begins what it was handed before there was room."""
+    room, wants = node.headroom(), attempt.allocation
+    short = (
+        *(wants.cpu_milli > room.cpu_milli, wants.memory_mib > room.memory_mib),
+        wants.disk_mib > room.disk_mib,
+    )
+    return not any(short)
 
 
 def spec(*roles: Role, **fields: object) -> JobSpec:

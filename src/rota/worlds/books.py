@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.changes import events as ev
 from rota.core.facts.policy import DEFAULT, PreemptMode
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED
-from rota.worlds.sums import Sums
+from rota.worlds.sums import LoggedSums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Limits, Project, Queue, Quota, Reservation, User
 
 
-class Broken(AssertionError):
+class BrokenPromise(AssertionError):
     """A promise was broken; the seed of the world tells the whole story."""
 
 
@@ -37,7 +37,7 @@ class Ceiling(NamedTuple):
 
 
 class Books:
-    """Facts by the log. ``read`` raises ``Broken`` for a placement that a reservation forbids."""
+    """Facts by the log. ``read`` raises ``BrokenPromise`` for a start inside a reservation."""
 
     def __init__(self) -> None:
         #: The last line that was read.
@@ -55,7 +55,7 @@ class Books:
         #: Live attempts with what they hold and whose they are.
         self.live: dict[str, tuple[Allocation, JobSpec, int]] = {}
         self.placed_at: dict[str, int] = {}
-        self.sums = Sums()
+        self.sums = LoggedSums()
         #: How often each kind of event, cause of an end or way of starting occurred.
         self.counts: Counter[str] = Counter()
         self._since: dict[tuple[str, str], int] = {}
@@ -115,7 +115,7 @@ class Books:
 
     def _placed(self, record: ev.Recorded, event: ev.AttemptPlaced, spec: JobSpec) -> None:
         if event.uid in self.live:
-            raise Broken(f"B: {event.uid} was placed twice")
+            raise BrokenPromise(f"B: {event.uid} was placed twice")
         self.placed_at[event.uid] = record.seq
         self.sums.placed(event, spec)
         for reservation in self.reservations.values():
@@ -142,7 +142,9 @@ class Books:
             broken = (inside or stays) and _takes_from(made, held)
         if broken:
             when = "during" if inside else "into"
-            raise Broken(f"F: {event.uid} was placed {when} reservation {made.id} of another")
+            raise BrokenPromise(
+                f"F: {event.uid} was placed {when} reservation {made.id} of another"
+            )
 
     def _takes_from_count(self, made: Reservation, held: Allocation) -> bool:
         def matters(node: str) -> bool:

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Timeline:
+class WorldTimeline:
     """What happens when. Equal times happen in the order in which they were planned."""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class OwnTime:
     So it is on a clock that goes on meanwhile, which is the one that leases are held by.
     """
 
-    def __init__(self, timeline: Timeline) -> None:
+    def __init__(self, timeline: WorldTimeline) -> None:
         self._timeline = timeline
         self.asleep = False
         #: How often it woke up.

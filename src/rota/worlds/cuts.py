@@ -21,7 +21,7 @@ from rota.worlds.site import ROOT
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.worlds.head import Head
+    from rota.worlds.head import VirtualHead
     from rota.worlds.leases import LeaseWorld
     from rota.worlds.virtual_node import VirtualNode
 
@@ -56,7 +56,7 @@ GRACES_MAX_S, BOUND = (0, 2, 12, 3600), 0.02
 AWAKE_S = 1.5
 
 
-class Cut:
+class NetworkCut:
     """One interruption between a node and the controller."""
 
     def __init__(self, chance: Random) -> None:
@@ -81,7 +81,7 @@ class Cuts:
     def __init__(self, world: LeaseWorld) -> None:
         self._world = world
         self.chance = Random(f"{world.seed} cuts")
-        self._now: dict[str, Cut] = {}
+        self._now: dict[str, NetworkCut] = {}
         self._ends_s = 0.0
         self.disk_full = False
         #: How often each thing happened.
@@ -103,7 +103,7 @@ class Cuts:
         """What agents are told by a controller that starts now."""
         return self.chance.choice(LEASES_S)
 
-    def choose(self, heads: list[Head]) -> Head | None:
+    def choose(self, heads: list[VirtualHead]) -> VirtualHead | None:
         """The controller at which an agent arrives; None: there is none."""
         if not heads:
             return None
@@ -145,7 +145,7 @@ class Cuts:
     def _after(self, waits_s: tuple[float, ...], action: Callable[[], None]) -> None:
         self._world.timeline.after(self.chance.choice(waits_s), action)
 
-    def _hurt(self, leader: Head) -> None:
+    def _hurt(self, leader: VirtualHead) -> None:
         """The controller that leads starts anew, stands still, or does not lead any longer."""
         world = self._world
         if self._rolls(RESTART):
@@ -159,12 +159,12 @@ class Cuts:
         if len(world.heads) == 1 and self._rolls(DEPOSE):
             self._depose(leader)
 
-    def _stall(self, head: Head) -> None:
+    def _stall(self, head: VirtualHead) -> None:
         self.happens(f"controller {head.number}", "stands still")
         head.time.asleep = True
         self._after(LENGTHS_S, head.time.wake)
 
-    def _depose(self, head: Head) -> None:
+    def _depose(self, head: VirtualHead) -> None:
         """Its database is out of reach, or has just ended the connection: another one may lead."""
         self.happens(f"controller {head.number}", "loses its database")
         if self._rolls(0.5):
@@ -179,7 +179,7 @@ class Cuts:
 
         self._after(NOTICES_S, drop)
 
-    def _change_rules(self, leader: Head) -> None:
+    def _change_rules(self, leader: VirtualHead) -> None:
         world = self._world
         if self._rolls(BOUND):
             self.happens("the site", "sets another bound for graces")
@@ -201,7 +201,7 @@ class Cuts:
 
     def _begin(self, node: VirtualNode) -> None:
         world, name = self._world, node.spec.name
-        cut = self._now[name] = Cut(self.chance)
+        cut = self._now[name] = NetworkCut(self.chance)
         length_s = self.chance.choice(SLEEPS_S if cut.sleeps else LENGTHS_S)
         what = "sleeps" if cut.sleeps else "is cut off"
         self.happens(name, what)

@@ -47,11 +47,11 @@ class Database:
         self.written = written
         self.local = local
         #: Who has the lock, and how many reigns there were.
-        self.holder: Connection | None = None
+        self.holder: WorldConnection | None = None
         self.epoch = 0
 
 
-class Connection(MemoryStore):
+class WorldConnection(MemoryStore):
     """What one controller has of the database."""
 
     def __init__(self, database: Database) -> None:
@@ -130,7 +130,7 @@ class SlowWriter:
     """Commits take their time, there and back: whatever happens meanwhile has happened."""
 
     def __init__(
-        self, store: Connection, chance: Random, died: Callable[[ProcessDied], None]
+        self, store: WorldConnection, chance: Random, died: Callable[[ProcessDied], None]
     ) -> None:
         self._store = store
         self._chance = chance

@@ -10,14 +10,14 @@ from rota.controller.names import Names
 from rota.core.facts.errors import Unavailable
 from rota.rpc.messages import decode_from_agent
 from rota.worlds.clock import OwnTime
-from rota.worlds.database import Connection, SlowWriter
+from rota.worlds.database import SlowWriter, WorldConnection
 from rota.worlds.virtual_loop import VirtualLoop
 
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Callable
 
-    from rota.controller.agents.links import Link
+    from rota.controller.agents.links import AgentLink
     from rota.controller.commands.commands import Command
     from rota.controller.engine import Item
     from rota.worlds.leases import LeaseWorld
@@ -36,7 +36,7 @@ class StrictHost(Host):
         super()._stumble(items, error, calm)
 
 
-class Counted(Names):
+class CountedNames(Names):
     """Names in the order in which they are asked for."""
 
     def __init__(self, world: LeaseWorld) -> None:
@@ -49,14 +49,14 @@ class Counted(Names):
         return self._world.number()
 
 
-class Head:
+class VirtualHead:
     """One process that leads, or has led and does not know better."""
 
     def __init__(self, world: LeaseWorld, lease_s: float) -> None:
         """Raises ``NotLeading`` where another one leads."""
         self._world = world
         timeline, skew_s = world.timeline, world.skew_s
-        self.connection = Connection(world.database)
+        self.connection = WorldConnection(world.database)
         self.number = world.number()
         #: It may stand still as a whole.
         self.time = OwnTime(timeline)
@@ -67,12 +67,12 @@ class Head:
             lease_s=lease_s,
             checked=True,
             clock=Clock(lambda: timeline.now_s + skew_s, lambda: timeline.now_s, lambda: machine),
-            names=Counted(world),
+            names=CountedNames(world),
         )
         self.host.failed = world.failed
         self.loop = VirtualLoop(self.time, world.failed)
         #: Open connections, by the world's number.
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, AgentLink] = {}
         self._callers: dict[int, Callable[[object], None]] = {}
         self.loop.start(self.host.run()).add_done_callback(self._ran)
 
@@ -114,7 +114,7 @@ class Head:
         link = self._links[number] = self.host.links.open("", "a node of the world")
         self.loop.start(self._write(number, link))
 
-    async def _write(self, number: int, link: Link) -> None:
+    async def _write(self, number: int, link: AgentLink) -> None:
         """What the host says, in order, until it hangs up."""
         while (frame := await link.outbox.get()) is not None:
             self._world.carry(number, frame)

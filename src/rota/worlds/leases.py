@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from rota.core.facts.errors import Unavailable
 from rota.store.errors import NotLeading
-from rota.store.memory import Fault, ProcessDied
+from rota.store.memory import DiskFault, ProcessDied
 from rota.worlds.cuts import Cuts
 from rota.worlds.database import Database
-from rota.worlds.head import Head
+from rota.worlds.head import VirtualHead
 from rota.worlds.world import World
 
 if TYPE_CHECKING:
@@ -35,8 +35,8 @@ class LeaseWorld(World):
         self.cuts = Cuts(self)
         self.database = Database(self.disk, self._plan_fault, self._written, local=self.cuts.local)
         #: Controllers that live, the newest last.
-        self.heads: list[Head] = []
-        self._lines: dict[int, Head] = {}
+        self.heads: list[VirtualHead] = []
+        self._lines: dict[int, VirtualHead] = {}
         self._failure: BaseException | None = None
         for node in self.nodes:
             self.cuts.equip(node)
@@ -65,7 +65,7 @@ class LeaseWorld(World):
         raise self._failure
 
     @property
-    def leader(self) -> Head | None:
+    def leader(self) -> VirtualHead | None:
         return next((head for head in self.heads if head.leads), None)
 
     @property
@@ -81,7 +81,7 @@ class LeaseWorld(World):
         if self.leader is not None:
             return
         try:
-            head = Head(self, self.cuts.lease_s())
+            head = VirtualHead(self, self.cuts.lease_s())
         except NotLeading:
             self.timeline.after(1.0, self.boot)
             return
@@ -97,7 +97,7 @@ class LeaseWorld(World):
         if len(self.heads) > 1:
             self.cuts.happens(f"controller {head.number}", "leads beside an old one")
 
-    def dies(self, head: Head, why: object) -> None:
+    def dies(self, head: VirtualHead, why: object) -> None:
         """It is gone; another one starts soon if it led."""
         self.tell(f"{self.timeline.now_s:.3f} controller {head.number} dies: {why}")
         self.heads.remove(head)
@@ -114,8 +114,8 @@ class LeaseWorld(World):
 
     def _plan_fault(self) -> None:
         if self.cuts.disk_full:
-            self.disk.fault = Fault.FULL
-        elif self.disk.fault is Fault.FULL:
+            self.disk.fault = DiskFault.FULL
+        elif self.disk.fault is DiskFault.FULL:
             self.disk.fault = None
         else:
             super()._plan_fault()

@@ -8,7 +8,7 @@ import msgspec
 
 from rota.controller.commands import commands as cmd
 from rota.core.facts.errors import RotaError, Unavailable
-from rota.core.facts.indices import Run
+from rota.core.facts.indices import IndexRun
 from rota.core.facts.job import Job, JobSpec, RestartPolicy, Role
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.parents import Dependency, DependencyKind
@@ -118,7 +118,7 @@ class Script:
             if isinstance(answer, cmd.Submitted):
                 self._acknowledged(answer, command)
             elif isinstance(command, cmd.Submit | cmd.Select) and not isinstance(
-                answer, RotaError | cmd.Changed
+                answer, RotaError | cmd.ChangedJobs
             ):
                 raise AssertionError(f"no answer to {command}: {answer}")
 
@@ -158,7 +158,7 @@ class Script:
         chance = self.chance
         array = chance.random() < 0.15
         longest = 12 if self.world.site.plain else 8
-        runs = (Run(0, chance.randint(0, longest)),) if array else ()
+        runs = (IndexRun(0, chance.randint(0, longest)),) if array else ()
         return cmd.Submission(
             spec=self._spec(actor),
             held=chance.random() < 0.1,

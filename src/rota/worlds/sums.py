@@ -26,7 +26,7 @@ _UNITS = (1000, 1024, 1000)
 NONE: Sizes = (0, 0, 0)
 
 
-class Run:
+class LoggedRun:
     """One attempt by the log: whose, what it was given, what it keeps from others, and when."""
 
     __slots__ = (
@@ -56,11 +56,11 @@ class Run:
         self.told = 0
 
 
-class Sums:
+class LoggedSums:
     """Reads the log line by line."""
 
     def __init__(self) -> None:
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, LoggedRun] = {}
         self._nodes: dict[str, NodeSpec] = {}
         #: Devices that jobs do not get, by their uuids: closed, closed by a fault, held elsewhere.
         self._closed: dict[str, set[str]] = {}
@@ -119,7 +119,7 @@ class Sums:
                 pass
 
     def placed(self, event: ev.AttemptPlaced, spec: JobSpec) -> None:
-        self.runs[event.uid] = Run(event, spec, self._whole(event.allocation))
+        self.runs[event.uid] = LoggedRun(event, spec, self._whole(event.allocation))
 
     def _whole(self, held: Allocation) -> Sizes:
         """All that others could have on the node, or what was given where that is more."""
@@ -178,7 +178,7 @@ class Sums:
         when that one runs: only the span of all of them bounds it.
         """
         low, high = [0.0] * 3, [0.0] * 3
-        alone: dict[tuple[int, str, str], list[Run]] = {}
+        alone: dict[tuple[int, str, str], list[LoggedRun]] = {}
         for uid, run in self.runs.items():
             if run.account != account or not run.started_s:
                 continue
@@ -233,7 +233,7 @@ class Sums:
             late += cpu_milli * max(0.0, charged_s - one.started_s)
         return late
 
-    def _lent_s(self, uid: str, run: Run) -> float:
+    def _lent_s(self, uid: str, run: LoggedRun) -> float:
         """Thousandths of CPUs times seconds that were on loan for longer than anybody had them.
 
         The node was silent: the lender was given up before it was told when the borrower ended.
@@ -245,7 +245,7 @@ class Sums:
             if loan.lender == uid and other.started_s and other.told > run.told
         )
 
-    def _used(self, uid: str, run: Run) -> Seconds:
+    def _used(self, uid: str, run: LoggedRun) -> Seconds:
         """What a run used, less what others had of it on loan meanwhile."""
         seconds = _seconds(run.given, _length_s(run))
         for other in self.runs.values():
@@ -283,11 +283,11 @@ def _sum(one: Seconds, other: Seconds) -> Seconds:
     return [a + b for a, b in zip(one, other, strict=True)]
 
 
-def _length_s(run: Run) -> float:
+def _length_s(run: LoggedRun) -> float:
     return max(0.0, run.ended_s - run.started_s)
 
 
-def _span_s(runs: list[Run]) -> float:
+def _span_s(runs: list[LoggedRun]) -> float:
     """How long at least one of them ran."""
     total_s = until_s = 0.0
     for start_s, end_s in sorted((run.started_s, run.ended_s) for run in runs):

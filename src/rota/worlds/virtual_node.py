@@ -22,28 +22,28 @@ from rota.rpc.messages import (
 )
 from rota.session.agent import Agent
 from rota.session.instructions import (
-    Ended,
+    Began,
     Forget,
     GiveUp,
+    Gone,
     Instruction,
     Keep,
     KeeperAll,
     KeeperCommand,
-    Known,
+    KnownAttempt,
     Redial,
     Seek,
     Signal,
     Spawn,
-    Started,
 )
-from rota.session.lease import Lease
+from rota.session.lease import AgentLease
 from rota.worlds.clock import OwnTime
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from rota.core.facts.node import NodeSpec
-    from rota.worlds.clock import Timeline
+    from rota.worlds.clock import WorldTimeline
     from rota.worlds.judge import Judge
 
 KILL, TERM, CONT, STOP = 9, 15, 18, 19
@@ -56,7 +56,7 @@ class VirtualKeeper:
 
     def __init__(self, node: VirtualNode) -> None:
         self.node = node
-        self.journal: dict[str, Known] = {}
+        self.journal: dict[str, KnownAttempt] = {}
         #: Suspended processes whose time has come meanwhile.
         self._late: set[str] = set()
         #: When all work must end, unless told anew.
@@ -106,7 +106,7 @@ class VirtualKeeper:
         known = self.journal.get(command.uid)
         if known is None:
             now_s = self.node.timeline.now_s
-            self._refuse(Known(command.uid, "ended", command.keep, ended_s=now_s, lost=True))
+            self._refuse(KnownAttempt(command.uid, "ended", command.keep, ended_s=now_s, lost=True))
         else:
             self.node.tell(known.end() if known.phase == "ended" else _started(known))
 
@@ -120,13 +120,13 @@ class VirtualKeeper:
         keep = Keep(command.launch.grace_s, command.launch.memory_mib)
         if self._is_over:
             node.judge.excused.add(uid)
-            self._refuse(Known(uid, "ended", keep, ended_s=now_s, note=CUT_OFF))
+            self._refuse(KnownAttempt(uid, "ended", keep, ended_s=now_s, note=CUT_OFF))
             return
         if node.full:
-            self._refuse(Known(uid, "ended", keep, ended_s=now_s, error=FULL))
+            self._refuse(KnownAttempt(uid, "ended", keep, ended_s=now_s, error=FULL))
             return
         process = node.judge.starts(uid, node.spec)
-        record = Known(uid, "running", keep, pid=len(self.journal) + 2, started_s=now_s)
+        record = KnownAttempt(uid, "running", keep, pid=len(self.journal) + 2, started_s=now_s)
         self.journal[uid] = record
         fate = Random(f"{node.seed} {uid}")
         process.exit_code = fate.choice((0, 0, 0, 0, 1, 3))
@@ -138,7 +138,7 @@ class VirtualKeeper:
             return
         node.tell(_started(record))
 
-    def _refuse(self, record: Known) -> None:
+    def _refuse(self, record: KnownAttempt) -> None:
         """It is not started, and the keeper says why."""
         self.journal[record.uid] = record
         self.node.tell(record.end())
@@ -181,7 +181,7 @@ class VirtualKeeper:
             return
         process = self.node.judge.ends(uid)
         code = None if signal or lost else process.exit_code
-        self.journal[uid] = Known(
+        self.journal[uid] = KnownAttempt(
             uid,
             "ended",
             known.keep,
@@ -195,15 +195,15 @@ class VirtualKeeper:
         self.node.tell(self.journal[uid].end())
 
 
-def _started(known: Known) -> Started:
-    return Started(known.uid, known.pid, known.start, known.started_s)
+def _started(known: KnownAttempt) -> Began:
+    return Began(known.uid, known.pid, known.start, known.started_s)
 
 
 class VirtualNode:
     """The agent's host in a world: carries instructions out, brings news, dies and comes back."""
 
     def __init__(
-        self, spec: NodeSpec, seed: int, timeline: Timeline, judge: Judge,
+        self, spec: NodeSpec, seed: int, timeline: WorldTimeline, judge: Judge,
         send: Callable[[VirtualNode, AgentMessage], None],
     ) -> None:  # fmt: skip
         self.spec = spec
@@ -218,7 +218,7 @@ class VirtualNode:
         self.life = 0
         #: The open connection, or 0.
         self.link = 0
-        self.lease = Lease()
+        self.lease = AgentLease()
         #: How long processes run here.
         self.lengths_s: tuple[float, ...] = (0.0, 0.01, 0.3, 2.0, 8.0)
         #: How many of its processes hear no TERM, and how often its keeper dies at a start.
@@ -238,7 +238,7 @@ class VirtualNode:
         self.life += 1
         self.judge.boots[self.spec.name] = f"{self.incarnation}/{self.boot_id}"
         self.agent = Agent()
-        self.lease = Lease()
+        self.lease = AgentLease()
         listing = KeeperAll(tuple(self.keeper.journal.values()))
         self._do(self.agent.on_keeper_all(listing, self.timeline.now_s))
 
@@ -311,7 +311,7 @@ class VirtualNode:
 
         self.timeline.after(max(0.0, due_s - self.timeline.now_s), beat)
 
-    def tell(self, event: Started | Ended) -> None:
+    def tell(self, event: Began | Gone) -> None:
         """News from the keeper reach the agent a moment later, if it still lives."""
         life = self.life
 

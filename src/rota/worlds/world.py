@@ -16,9 +16,9 @@ from rota.core.changes.compare import differences, fold
 from rota.core.changes.invariants import check
 from rota.core.facts.errors import RotaError, Unavailable
 from rota.rpc.messages import AgentMessage, decode_from_agent, encode
-from rota.store.memory import Fault, MemoryDisk, MemoryStore, ProcessDied
-from rota.worlds.clock import Timeline
-from rota.worlds.judge import Broken, Judge
+from rota.store.memory import DiskFault, MemoryDisk, MemoryStore, ProcessDied
+from rota.worlds.clock import WorldTimeline
+from rota.worlds.judge import BrokenPromise, Judge
 from rota.worlds.script import Script
 from rota.worlds.site import Site
 from rota.worlds.virtual_node import VirtualNode
@@ -63,7 +63,7 @@ class World:
         *,
         plain: bool = False,
         script: Callable[[World], Script] = Script,
-        crash: tuple[int, Fault] | None = None,
+        crash: tuple[int, DiskFault] | None = None,
         site: Callable[[World, bool], Site] = Site,
     ) -> None:
         """``plain``: nobody changes the rules. ``crash``: this commit, and only it, fails so.
@@ -72,7 +72,7 @@ class World:
         """
         self.seed = seed
         self.chance = Random(seed)
-        self.timeline = Timeline()
+        self.timeline = WorldTimeline()
         self.faults = Faults(self.chance)
         self.disk = MemoryDisk(f"world-{seed}", faulty=True)
         self.store = MemoryStore(self.disk)
@@ -118,7 +118,7 @@ class World:
 
     def _end(self) -> None:
         if not self.quiet():
-            raise Broken(f"A: not quiet after {self.timeline.now_s:.0f} s of virtual time")
+            raise BrokenPromise(f"A: not quiet after {self.timeline.now_s:.0f} s of virtual time")
         self.judge.store = self.store
         self.judge.final()
         self._compare_rows_and_log()
@@ -170,7 +170,7 @@ class World:
         folded.ids.cluster_id = loaded.ids.cluster_id
         wrong = differences(loaded, folded)
         if wrong:
-            raise Broken(f"A: the rows and the log differ: {wrong[0]}")
+            raise BrokenPromise(f"A: the rows and the log differ: {wrong[0]}")
 
     def die(self, why: str) -> None:
         """The controller is gone, with every answer that it had not given."""
@@ -232,11 +232,11 @@ class World:
         roll = self.chance.random()
         if roll < self.faults.crash:
             self.disk.fault = self.chance.choice(
-                (Fault.CRASH_BEFORE, Fault.CRASH_TORN, Fault.CRASH_AFTER)
+                (DiskFault.CRASH_BEFORE, DiskFault.CRASH_TORN, DiskFault.CRASH_AFTER)
             )
             self.disk.torn_share = self.chance.random()
         elif roll < self.faults.crash + self.faults.full_disk:
-            self.disk.fault = Fault.FULL
+            self.disk.fault = DiskFault.FULL
 
     def _start_over(self, tick: Tick, error: RotaError) -> None:
         """Refuse everybody, rebuild, let agents dial again, as a host does that starts anew."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 
-from rota.as_user.children import Failed, NotInTime, do, named
+from rota.as_user.children import ErrandFailed, NotInTime, do, named
 from rota.keeper.failures import NODE, NotReady
 
 #: What is known of a user is asked again after this time.
@@ -17,7 +17,7 @@ class LaunchFailed(NotReady):
     """The attempt cannot be handed to the keeper; the text says why."""
 
 
-class Accounts:
+class JobUsers:
     """The users of jobs. Without the rights of root all files stay ours, and nobody is asked."""
 
     def __init__(self) -> None:
@@ -36,7 +36,7 @@ class Accounts:
         except NotInTime:
             late = f"user {user}: this node could not look it up in time"
             raise LaunchFailed(late, NODE) from None
-        except Failed as error:
+        except ErrandFailed as error:
             raise LaunchFailed(str(error)) from None
         self._known[user] = (told["uid"], told["gid"])
         self._asked_s[user] = time.monotonic()

@@ -27,7 +27,7 @@ from rota.agent.attempts.launch import copied_work
 from rota.agent.files import checkpoints
 from rota.agent.files.bundles import BundleFailed
 from rota.agent.files.checkpoint_store import StoreFailed, StoreRefused, drop_copy, pull, push
-from rota.as_user.children import Failed
+from rota.as_user.children import ErrandFailed
 from rota.as_user.owners import look
 from rota.keeper.failures import NODE, NotReady
 from rota.rpc.messages import (
@@ -37,7 +37,7 @@ from rota.rpc.messages import (
     NoteCheckpoint,
     ReadBundle,
 )
-from rota.session.instructions import Ended, Known, Started
+from rota.session.instructions import Began, Gone, KnownAttempt
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterable
@@ -59,7 +59,7 @@ AT_ONCE = 4
 STOPPED = "stopped before it was started"
 THREADS_MAX = 128
 #: What each of these says is meant for people; anything else is an error of ours.
-EXPECTED = (BundleFailed, LaunchFailed, StoreFailed, Failed, checkpoints.FolderFailed)
+EXPECTED = (BundleFailed, LaunchFailed, StoreFailed, ErrandFailed, checkpoints.FolderFailed)
 T = TypeVar("T")
 
 
@@ -70,7 +70,7 @@ class Errands:
         self,
         launcher: Launcher,
         start: Callable[[Spawn], None],
-        tell: Callable[[list[Started | Ended]], None],
+        tell: Callable[[list[Began | Gone]], None],
         send: Callable[[AgentMessage], bool],
     ) -> None:
         self._launcher = launcher
@@ -110,7 +110,7 @@ class Errands:
             if (task := self._preparing.get(uid)) is not None:
                 task.cancel(STOPPED)
 
-    def adopt(self, attempts: Iterable[Known]) -> tuple[Known, ...]:
+    def adopt(self, attempts: Iterable[KnownAttempt]) -> tuple[KnownAttempt, ...]:
         """The keeper's list as the agent shall see it: an end waits for the copy of its work."""
         return tuple(
             msgspec.structs.replace(known, phase="running")
@@ -119,12 +119,12 @@ class Errands:
             for known in attempts
         )
 
-    def passed_on(self, events: Iterable[Started | Ended]) -> list[Started | Ended]:
+    def passed_on(self, events: Iterable[Began | Gone]) -> list[Began | Gone]:
         """Without the ends that wait for the copy of their work."""
         return [
             event
             for event in events
-            if isinstance(event, Started) or not self._keeps_back(event, self._saved.get(event.uid))
+            if isinstance(event, Began) or not self._keeps_back(event, self._saved.get(event.uid))
         ]
 
     def take(self, message: CheckpointOrder | BundlePart) -> None:
@@ -217,7 +217,7 @@ class Errands:
     def _fail(self, uid: str, reason: str, fault: str = "") -> None:
         self._preparing.pop(uid, None)
         self._saved.pop(uid, None)
-        self._tell([Ended(uid, 0.0, time.time(), error=reason, fault=fault)])
+        self._tell([Gone(uid, 0.0, time.time(), error=reason, fault=fault)])
 
     def _remove_later(self, uid: str) -> None:
         """The working folder of an attempt that is over."""
@@ -227,7 +227,7 @@ class Errands:
         try:
             bundles = self._launcher.bundles
             await self._wait(_whose(bundles.folder_of(uid)), lambda: bundles.remove(uid))
-        except (OSError, Failed) as error:
+        except (OSError, ErrandFailed) as error:
             log.warning("working folder of attempt %s: %s", uid, error)
 
     async def _fetch(self, digest: str) -> None:
@@ -259,7 +259,7 @@ class Errands:
             self._questions.pop(number, None)
             await asyncio.sleep(ASK_AGAIN_S)
 
-    def _keeps_back(self, end: Ended, saved: Saved | None) -> bool:
+    def _keeps_back(self, end: Gone, saved: Saved | None) -> bool:
         self._launcher.on_ended(end.uid)
         if saved is None or not end.started_s or end.uid in self._launcher.copied:
             return False
@@ -268,7 +268,7 @@ class Errands:
             self._run(self._copy(end, saved))
         return True
 
-    async def _copy(self, end: Ended, saved: Saved) -> None:
+    async def _copy(self, end: Gone, saved: Saved) -> None:
         """What cannot be copied stays here; its end is told all the same."""
         await self._push(saved)
         self._copying.discard(end.uid)

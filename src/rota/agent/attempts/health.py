@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
 
     from rota.core.facts.health import Health
-    from rota.session.instructions import Known
+    from rota.session.instructions import KnownAttempt
 
 #: How often it is looked who is to be asked.
 LOOK_S = 0.25
@@ -59,7 +59,7 @@ class HealthWatch:
             self._patients[uid] = _Patient(health, ports[health.port])
             self._some.set()
 
-    def adopt(self, attempts: Iterable[Known]) -> None:
+    def adopt(self, attempts: Iterable[KnownAttempt]) -> None:
         """After a restart of the agent the keeper knows who wants to be asked."""
         for known in attempts:
             if known.keep.health is not None and known.phase == "running":

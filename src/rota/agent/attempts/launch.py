@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.attempts.accounts import Accounts, LaunchFailed
+from rota.agent.attempts.accounts import JobUsers, LaunchFailed
 from rota.agent.attempts.gangs import RESIZED, WORLD, PortTaken, prepare, retell
 from rota.agent.attempts.node_variables import NodeVariables, NoPort
-from rota.agent.files.bundles import Bundles
+from rota.agent.files.bundles import NodeBundles
 from rota.agent.files.checkpoints import FolderFailed, check_root, make_folder
 from rota.agent.files.spare_folders import SpareFolders
 from rota.agent.machine.containers import CannotContain, contain
 from rota.keeper.failures import NODE
 from rota.keeper.processes import UID_VARIABLE
-from rota.session.instructions import Ended, Forget, GiveUp, Keep, Seek, Signal, Spawn, Tell
+from rota.session.instructions import Forget, GiveUp, Gone, Keep, Seek, Signal, Spawn, Tell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from rota.agent.machine.cgroups import Cgroups
     from rota.rpc.messages import Launch, Saved
-    from rota.session.instructions import Instruction, KeeperCommand, Started
+    from rota.session.instructions import Began, Instruction, KeeperCommand
 
 log = logging.getLogger("rota.agent")
 _encode = msgspec.json.Encoder().encode
@@ -62,8 +62,8 @@ class Launcher:
         self._scripts = str(folder / "scripts")
         self._cgroups = cgroups
         self.variables = variables or NodeVariables()
-        self.bundles = Bundles(folder)
-        self.accounts = Accounts()
+        self.bundles = NodeBundles(folder)
+        self.accounts = JobUsers()
         #: Told of an attempt whose working folder is to be removed.
         self.on_gone: Callable[[str], None] = self.bundles.remove
         #: Attempts with a working folder of their own to remove.
@@ -87,20 +87,20 @@ class Launcher:
 
     def lines(
         self, instructions: list[Instruction], now_s: float
-    ) -> tuple[list[bytes], list[Started | Ended]]:
+    ) -> tuple[list[bytes], list[Began | Gone]]:
         """What the keeper is told, and the ends of attempts that it cannot be told of.
 
         Starts come before everything else: a job waits for its start.
         """
         starts: list[bytes] = []
         others: list[bytes] = []
-        failed: list[Started | Ended] = []
+        failed: list[Began | Gone] = []
         for instruction in instructions:
             if isinstance(instruction, Spawn):
                 line = self._start(instruction, now_s)
                 starts.append(line) if isinstance(line, bytes) else failed.append(line)
             elif isinstance(instruction, Seek) and self.held:
-                failed.append(Ended(instruction.uid, 0.0, now_s, error=self.held, lost=True))
+                failed.append(Gone(instruction.uid, 0.0, now_s, error=self.held, lost=True))
             elif isinstance(instruction, Seek | GiveUp | Signal):
                 others.append(self.line(instruction))
             elif isinstance(instruction, Forget):
@@ -115,16 +115,16 @@ class Launcher:
                 self.in_thread(self._cgroups.tidy)
         return starts + others, failed
 
-    def _start(self, spawn: Spawn, now_s: float) -> bytes | Ended:
+    def _start(self, spawn: Spawn, now_s: float) -> bytes | Gone:
         """The order for the keeper, or why there can be none."""
         try:
             return self.line(spawn)
         except LaunchFailed as error:
-            return Ended(spawn.uid, 0.0, now_s, error=str(error), fault=error.fault)
+            return Gone(spawn.uid, 0.0, now_s, error=str(error), fault=error.fault)
         except Exception as error:
             log.exception("attempt %s", spawn.uid)
             reason = f"cannot be started: {type(error).__name__}: {error}"
-            return Ended(spawn.uid, 0.0, now_s, error=reason[:500])
+            return Gone(spawn.uid, 0.0, now_s, error=reason[:500])
 
     def farewell(self) -> list[bytes]:
         """What the keeper may forget."""

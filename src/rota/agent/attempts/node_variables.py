@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.rpc.messages import Launch, Observed, Seen
-    from rota.session.instructions import Known
+    from rota.session.instructions import KnownAttempt
 
 #: Below those that the kernel gives to connections, and above those where gangs meet.
 FIRST_PORT, PORT_COUNT = 30_000, 2_700
@@ -76,7 +76,7 @@ class NodeVariables:
     def ports_of(self, uid: str) -> dict[str, int]:
         return self._ports.get(uid, {})
 
-    def adopt(self, attempts: Iterable[Known]) -> None:
+    def adopt(self, attempts: Iterable[KnownAttempt]) -> None:
         """After a restart of the agent the keeper knows who has which ports."""
         attempts = list(attempts)
         self.health.adopt(attempts)

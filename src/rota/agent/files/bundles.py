@@ -13,7 +13,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from rota.agent.files.checkpoints import remove_folder
-from rota.as_user.children import Failed, once
+from rota.as_user.children import ErrandFailed, once
 from rota.as_user.owners import owner_of
 from rota.keeper.failures import NODE, OF_DISK, NotReady
 
@@ -38,7 +38,7 @@ class BundleFailed(NotReady):
     """The working folder cannot be had; the text says why."""
 
 
-class Bundles:
+class NodeBundles:
     """The packed ones and the unpacked ones of this node."""
 
     def __init__(self, folder: Path) -> None:
@@ -78,7 +78,7 @@ class Bundles:
             os.chown(target, *owner, follow_symlinks=False)
         try:
             self._unpack(digest, target)
-        except Failed as error:
+        except ErrandFailed as error:
             self.remove(uid)
             fault = NODE if error.number in OF_DISK else ""
             raise BundleFailed(f"bundle {digest[:12]}: {error}", fault) from None

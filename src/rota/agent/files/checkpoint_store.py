@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from rota.agent.files.checkpoints import MARK, check_root, remove_folder, weight
-from rota.as_user.children import Failed, NotInTime, once
+from rota.as_user.children import ErrandFailed, NotInTime, once
 from rota.as_user.owners import owner_of
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def push(saved: Saved) -> int:
     """Copy the folder into the store, unless it is too large. How many files went."""
     try:
         files, size, _ = weight(saved.folder)
-    except Failed as error:
+    except ErrandFailed as error:
         raise _folder_trouble(saved, error) from None
     if not files:
         return 0
@@ -110,7 +110,7 @@ def _push_files(saved: Saved, system: Any, path: str, before: dict[str, Any]) ->
 
     try:
         entries = once(owner_of(saved.folder), work)
-    except Failed as error:
+    except ErrandFailed as error:
         raise _folder_trouble(saved, error) from None
     text = json.dumps(entries, sort_keys=True)
     return {"copy": hashlib.sha256(text.encode()).hexdigest(), "files": entries}
@@ -124,7 +124,7 @@ def _digests(child: Child, saved: Saved) -> dict[str, dict[str, Any]]:
         entries[told["name"]] = told["entry"]
     child.take(PIECE_S)
     if "error" in told:
-        raise Failed(told["error"])
+        raise ErrandFailed(told["error"])
     return entries
 
 
@@ -203,12 +203,12 @@ def _pull_files(
             os.chown(fresh, *owner, follow_symlinks=False)
         once(owner_of(fresh), work)
         remove_folder(saved.folder)
-    except Failed as error:
+    except ErrandFailed as error:
         raise _folder_trouble(saved, error) from None
     os.rename(fresh, saved.folder)
 
 
-def _folder_trouble(saved: Saved, error: Failed) -> StoreFailed:
+def _folder_trouble(saved: Saved, error: ErrandFailed) -> StoreFailed:
     kind = StoreFailed if isinstance(error, NotInTime) else StoreRefused
     return kind(f"checkpoint folder {saved.folder}: {error}")
 
@@ -228,7 +228,7 @@ def _marked(saved: Saved) -> str:
             return ""
         with open(saved.folder + MARK, encoding="ascii") as file:
             return file.read().strip()
-    except (OSError, Failed):
+    except (OSError, ErrandFailed):
         return ""
 
 

@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rota.as_user.children import Failed, do
+from rota.as_user.children import ErrandFailed, do
 from rota.as_user.owners import look, owner_of
 from rota.keeper.failures import NODE, OF_DISK, NotReady
 from rota.rpc.messages import CheckpointFolder
@@ -101,7 +101,7 @@ def _weight(folder: str) -> tuple[int, int, float]:
     """In a list, a folder that cannot be looked into is one of unknown weight."""
     try:
         return weight(folder)
-    except (Failed, OSError):
+    except (ErrandFailed, OSError):
         return 0, 0, 0.0
 
 

@@ -37,7 +37,7 @@ def contain(
     mounts: Iterable[str],
     *,
     bounded: bool = False,
-) -> Command:
+) -> EngineCommand:
     """What starts ``argv`` in the image of the launch.
 
     ``bounded``: the attempt has a cgroup with a memory limit. The engine puts the container into
@@ -58,7 +58,7 @@ def contain(
     return _apptainer(launch, argv, workdir, folders)
 
 
-class Command:
+class EngineCommand:
     """An argument list, and the environment of the engine itself."""
 
     def __init__(self, argv: tuple[str, ...], environment: dict[str, str]) -> None:
@@ -68,7 +68,7 @@ class Command:
 
 def _podman(
     launch: Launch, argv: tuple[str, ...], workdir: str, folders: list[str], memory_mib: int
-) -> Command:
+) -> EngineCommand:
     words = ["podman", "run", "--rm", "--name", f"rota-{launch.uid}", "--replace"]
     words += ["--network=host", "--pid=host", "--ipc=host"]
     words += ["--security-opt=label=disable", f"--workdir={workdir}", "--entrypoint="]
@@ -86,10 +86,12 @@ def _podman(
     words += [f"--device=nvidia.com/gpu={device}" for device in launch.devices]
     # By name alone: values stay in the environment, where other users cannot read them.
     words += [f"--env={name}" for name in launch.inside]
-    return Command((*words, launch.image, *argv), launch.environment)
+    return EngineCommand((*words, launch.image, *argv), launch.environment)
 
 
-def _apptainer(launch: Launch, argv: tuple[str, ...], workdir: str, folders: list[str]) -> Command:
+def _apptainer(
+    launch: Launch, argv: tuple[str, ...], workdir: str, folders: list[str]
+) -> EngineCommand:
     words = ["apptainer", "exec", "--cleanenv", "--no-home", f"--pwd={workdir}"]
     words += [f"--bind={folder}:{folder}" for folder in folders]
     if launch.devices:
@@ -102,4 +104,4 @@ def _apptainer(launch: Launch, argv: tuple[str, ...], workdir: str, folders: lis
         for name in launch.inside
         if name in launch.environment
     }
-    return Command((*words, image, *argv), {**launch.environment, **given})
+    return EngineCommand((*words, image, *argv), {**launch.environment, **given})

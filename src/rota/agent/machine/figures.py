@@ -44,7 +44,7 @@ def use_of(alive: Collection[Alive], cgroups: Cgroups | None) -> dict[str, tuple
     }
 
 
-class Sums(msgspec.Struct):
+class AttemptSums(msgspec.Struct):
     """Of one attempt: peaks, and values times seconds."""
 
     peak_mib: int = 0
@@ -58,14 +58,14 @@ class Sums(msgspec.Struct):
     idle_s: float = 0.0
 
 
-class Ledger:
+class FigureLedger:
     """The sums of running attempts, kept in a file while the agent is away."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
-        self._sums: dict[str, Sums] = {}
+        self._sums: dict[str, AttemptSums] = {}
         with suppress(OSError, msgspec.MsgspecError):
-            self._sums = msgspec.json.decode(file.read_bytes(), type=dict[str, Sums])
+            self._sums = msgspec.json.decode(file.read_bytes(), type=dict[str, AttemptSums])
 
     def save(self) -> None:
         with suppress(OSError):
@@ -83,7 +83,7 @@ class Ledger:
             for gpu in one.gpus:
                 sharers[gpu.index] = sharers.get(gpu.index, 0) + 1
         for one in with_gpus:
-            sums = self._sums.setdefault(one.uid, Sums())
+            sums = self._sums.setdefault(one.uid, AttemptSums())
             if len(self._sums) > KEPT:
                 del self._sums[next(iter(self._sums))]
             held_mib = sum(gpu.memory_mib for gpu in one.gpus)
@@ -112,7 +112,7 @@ class Ledger:
         )
 
 
-def _add_use(sums: Sums, percent: float | None, passed_s: float) -> None:
+def _add_use(sums: AttemptSums, percent: float | None, passed_s: float) -> None:
     if percent is None:
         return
     sums.peak_percent = max(sums.peak_percent, percent)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from rota.agent.machine.gpus import Tolerance
-    from rota.agent.machine.readings import Held
+    from rota.agent.machine.readings import DeviceHolder
     from rota.session.charge import Alive
 
 
@@ -49,7 +49,7 @@ def owners_of(pids: Collection[int], alive: Collection[Alive]) -> dict[int, str]
 
 
 def strangers(
-    held: Iterable[Held], ours: Collection[int], tolerance: Tolerance
+    held: Iterable[DeviceHolder], ours: Collection[int], tolerance: Tolerance
 ) -> tuple[ForeignUse, ...]:
     """Processes on the devices that are not ours.
 

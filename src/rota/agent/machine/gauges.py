@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from rota.agent.machine.figures import Ledger, use_of
+from rota.agent.machine.figures import FigureLedger, use_of
 from rota.agent.machine.foreign import owners_of, strangers
 from rota.agent.machine.gpus import BadGpuFile, Tolerance
 from rota.agent.machine.readings import open_sources
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.agent.machine.cgroups import Cgroups
-    from rota.agent.machine.readings import Held, Source
+    from rota.agent.machine.readings import DeviceHolder, Source
     from rota.core.facts.node import Device, ForeignUse
     from rota.rpc.messages import AgentMessage
     from rota.session.agent import Agent
@@ -70,7 +70,7 @@ class Gauges:
         self.foreign: tuple[ForeignUse, ...] = ()
         #: How often the controller wants to hear of it; 0: it does not.
         self.every_s = 0.0
-        self.ledger = Ledger(folder / "gpu-sums.json")
+        self.ledger = FigureLedger(folder / "gpu-sums.json")
         self._errands: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
         self._sources: list[Source] | None = None
         self._pending: asyncio.Future[Look | None] | None = None
@@ -168,7 +168,7 @@ class Gauges:
         if self._sources is None:
             self._sources = open_sources(self._devices, self._gpus_file, Path("/"))
         readings: list[Reading] = []
-        held: list[Held] = []
+        held: list[DeviceHolder] = []
         for source in self._sources:
             read, found = source.look()
             readings += read
@@ -192,13 +192,13 @@ def _reading(uid: str, use: tuple[int, float] | None, gpus: tuple[OnDevice, ...]
 
 def _by_attempt(
     alive: list[Alive],
-    held: list[Held],
+    held: list[DeviceHolder],
     owners: dict[int, str],
     readings: list[Reading],
     foreign: tuple[ForeignUse, ...],
 ) -> dict[str, tuple[OnDevice, ...]]:
     """What each attempt has on each of its devices, and on others that it uses all the same."""
-    on: dict[tuple[str, int], list[Held]] = {}
+    on: dict[tuple[str, int], list[DeviceHolder]] = {}
     holders: dict[int, list[str]] = {}
     for one in alive:
         for index in one.devices:
@@ -218,7 +218,7 @@ def _by_attempt(
 
 
 def _on_device(
-    index: int, processes: list[Held], reading: Reading | None, *, alone: bool
+    index: int, processes: list[DeviceHolder], reading: Reading | None, *, alone: bool
 ) -> OnDevice:
     """An attempt that has a device alone has all that is used of it, processes told or not."""
     memory_mib = sum(one.memory_mib or 0 for one in processes)

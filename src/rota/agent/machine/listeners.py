@@ -25,7 +25,7 @@ _TIERS = {
 }
 
 
-class Listener(NamedTuple):
+class ListeningSocket(NamedTuple):
     """A socket that takes connections: at which address, of which user."""
 
     address: str
@@ -34,14 +34,16 @@ class Listener(NamedTuple):
     inode: int
 
 
-def listeners_of(table: bytes) -> list[Listener]:
+def listeners_of(table: bytes) -> list[ListeningSocket]:
     """The listening sockets in the text of /proc/net/tcp or tcp6."""
     found = []
     for line in table.splitlines()[1:]:
         fields = line.split()
         if len(fields) > 9 and fields[3] == _LISTENS:
             address, _, port = fields[1].decode().partition(":")
-            found.append(Listener(_address(address), int(port, 16), int(fields[7]), int(fields[9])))
+            found.append(
+                ListeningSocket(_address(address), int(port, 16), int(fields[7]), int(fields[9]))
+            )
     return found
 
 
@@ -52,7 +54,7 @@ def _address(text: str) -> str:
     return socket.inet_ntop(family, b"".join(words))
 
 
-def reached_by(host: str, port: int, known: list[Listener]) -> list[Listener]:
+def reached_by(host: str, port: int, known: list[ListeningSocket]) -> list[ListeningSocket]:
     """Who answers a connection to this address; several share a port only if all want to."""
     here = [listener for listener in known if listener.port == port]
     for tier in _TIERS[host]:

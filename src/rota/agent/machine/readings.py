@@ -37,7 +37,7 @@ GONE_XID = 79
 _LOST = 15
 
 
-class Held(NamedTuple):
+class DeviceHolder(NamedTuple):
     """A process on a device; ``memory_mib`` is None where the driver does not tell."""
 
     device: int
@@ -52,7 +52,7 @@ class Held(NamedTuple):
 class Source(Protocol):
     """Devices of one make."""
 
-    def look(self) -> tuple[list[Reading], list[Held]]: ...
+    def look(self) -> tuple[list[Reading], list[DeviceHolder]]: ...
 
 
 def open_sources(devices: tuple[Device, ...], fake_file: str, root: Path) -> list[Source]:
@@ -97,7 +97,7 @@ class Nvidia:
                 ask(self._nvml, "nvmlDeviceRegisterEvents", card, kind, events)
         return events
 
-    def look(self) -> tuple[list[Reading], list[Held]]:
+    def look(self) -> tuple[list[Reading], list[DeviceHolder]]:
         xids = self._xids()
         readings = [self._read(index, *both, xids) for index, both in self._handles.items()]
         since_us, self._since_us = self._since_us, int(time.time() * 1e6)
@@ -157,7 +157,7 @@ class Nvidia:
     def _place(self, card: Any) -> str:  # noqa: ANN401
         return str(ask(self._nvml, "nvmlDeviceGetUUID", card))
 
-    def _processes(self, index: int, handle: Any, since_us: int) -> list[Held]:  # noqa: ANN401
+    def _processes(self, index: int, handle: Any, since_us: int) -> list[DeviceHolder]:  # noqa: ANN401
         found: dict[int, int | None] = {}
         for kind in ("Compute", "Graphics"):
             for use in ask(self._nvml, f"nvmlDeviceGet{kind}RunningProcesses", handle) or ():
@@ -170,7 +170,7 @@ class Nvidia:
             for sample in asked or ():
                 busy.setdefault(sample.pid, []).append(sample.smUtil)
         return [
-            Held(index, pid, mib, sum(busy[pid]) / len(busy[pid]) if pid in busy else None)
+            DeviceHolder(index, pid, mib, sum(busy[pid]) / len(busy[pid]) if pid in busy else None)
             for pid, mib in found.items()
         ]
 
@@ -183,10 +183,10 @@ class Amd:
         places = {os.path.basename(os.path.realpath(folder)): index for index, folder in cards}
         self._processes = AmdProcesses(places, root)
 
-    def look(self) -> tuple[list[Reading], list[Held]]:
+    def look(self) -> tuple[list[Reading], list[DeviceHolder]]:
         return (
             [_read_amd(index, folder) for index, folder in self._cards],
-            [Held(*use) for use in self._processes.look()],
+            [DeviceHolder(*use) for use in self._processes.look()],
         )
 
 
@@ -218,7 +218,7 @@ class Fake:
         self._file = file
         self._told: dict[int, int] = {}
 
-    def look(self) -> tuple[list[Reading], list[Held]]:
+    def look(self) -> tuple[list[Reading], list[DeviceHolder]]:
         gpus = read_fake(self._file)
         while any(gpu.hangs for gpu in gpus):
             time.sleep(0.05)
@@ -238,8 +238,11 @@ class Fake:
             )
             self._told[index] = len(gpu.xids)
             held += [
-                Held(index, use.pid, use.memory_mib, user=use.user, name=use.name)
+                DeviceHolder(index, use.pid, use.memory_mib, user=use.user, name=use.name)
                 for use in gpu.foreign
             ]
-            held += [Held(index, one.pid, one.memory_mib, one.use_percent) for one in gpu.processes]
+            held += [
+                DeviceHolder(index, one.pid, one.memory_mib, one.use_percent)
+                for one in gpu.processes
+            ]
         return readings, held

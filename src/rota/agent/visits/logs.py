@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from rota.agent.visits import log_order
-from rota.as_user.children import Failed, NotInTime, Readers, named
+from rota.as_user.children import ErrandFailed, NotInTime, Readers, named
 from rota.as_user.owners import owner_of
 from rota.paths import log_file
 from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
@@ -83,7 +83,7 @@ class Logs:
             await self._readers.ask(
                 named(message.user), "remark", self._limit_s, path=message.path, text=message.text
             )
-        except Failed as error:
+        except ErrandFailed as error:
             log.debug("no remark in %s: %s", message.path, error)
 
     async def _ask(
@@ -96,7 +96,7 @@ class Logs:
             if isinstance(request, SearchLog) and request.regex:
                 raise Unreadable(f"regex: {request.pattern!r} takes too long on this log") from None
             raise Unreadable(f"{path}: {error}") from None
-        except Failed as error:
+        except ErrandFailed as error:
             if error.missing:
                 raise Unreadable(f"{path}: no such file" if request.path else "") from None
             text = str(error)

@@ -123,7 +123,8 @@ def arguments(field: str, words: list[str]) -> list[str]:
                 value=size,
                 allowed=f"at most {ARGUMENT_MAX} bytes",
             )
-        total += size + 1
+        # As the kernel counts: its bytes, their end, and where it is.
+        total += size + 1 + 8
     if total > COMMAND_MAX:
         raise Rejected(
             f"{field}: {total} bytes are too many; at most {COMMAND_MAX}",

@@ -8,14 +8,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from rota.api.bodies.mib import TakesMib
 from rota.api.bodies.request_fields import BIG, Line, says
-from rota.api.bodies.site_requests import Strict
+from rota.api.bodies.site_requests import SiteStrict
 
 Count = Annotated[int, Meta(ge=0, le=BIG)]
 Much = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 Labels = Annotated[dict[str, str], Meta(max_length=64)]
 
 
-class PilotRequest(TakesMib, Strict):
+class PilotRequest(TakesMib, SiteStrict):
     """How allocations of an engine are asked for when jobs wait."""
 
     kind: Annotated[Line, says("`slurm` or `kubernetes`")]
@@ -36,7 +36,7 @@ class PilotRequest(TakesMib, Strict):
     engine: Annotated[dict[str, Any], says("Keys of [engines.NAME]")] = {}  # noqa: RUF012
 
 
-class PilotPatch(TakesMib, Strict):
+class PilotPatch(TakesMib, SiteStrict):
     """Absent fields stay as they are."""
 
     most: Count | None = None
@@ -56,7 +56,7 @@ class PilotPatch(TakesMib, Strict):
     engine: dict[str, Any] | None = None
 
 
-class AllocationState(Strict):
+class AllocationState(SiteStrict):
     """One allocation, as its engine shows it."""
 
     node: Line
@@ -66,14 +66,14 @@ class AllocationState(Strict):
     since_s: Annotated[float, Meta(ge=0)]
 
 
-class PilotStateRequest(Strict):
+class PilotStateRequest(SiteStrict):
     """How the allocations fare, and what keeps more from being asked for."""
 
     allocations: Annotated[list[AllocationState], Meta(max_length=10_000)]
     problem: Annotated[str, Meta(max_length=2000)] = ""
 
 
-class OfferRequest(Strict):
+class OfferRequest(SiteStrict):
     """A node that could be had."""
 
     cpu_milli: Count
@@ -86,7 +86,7 @@ class OfferRequest(Strict):
     unlimited: bool = False
 
 
-class DemandRequest(Strict):
+class DemandRequest(SiteStrict):
     """Nodes that could be had, and what the caller knows already."""
 
     offers: Annotated[list[OfferRequest], Meta(max_length=100)]

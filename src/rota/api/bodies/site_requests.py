@@ -19,11 +19,11 @@ Shares = Annotated[int, Meta(ge=0, le=1_000_000)]
 Amount = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 
 
-class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class SiteStrict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Base of all bodies: a field that does not exist is refused, never ignored."""
 
 
-class DrainRequest(Strict):
+class DrainRequest(SiteStrict):
     """Why a node takes no new work, and what becomes of the work that it has."""
 
     note: Annotated[str, Meta(max_length=500)] = ""
@@ -88,7 +88,7 @@ class NewQueueRequest(QueueRequest, kw_only=True):
     name: Short
 
 
-class ProjectRequest(Strict):
+class ProjectRequest(SiteStrict):
     """A project as it shall be."""
 
     parent: Annotated[Short, says("The project above it; empty: none")] = ""
@@ -99,7 +99,7 @@ class ProjectRequest(Strict):
     members: Annotated[list[Short], says("Whose jobs may count for it; empty: everybody's")] = []
 
 
-class ProjectPatch(Strict):
+class ProjectPatch(SiteStrict):
     """What shall change of a project. Absent fields stay as they are."""
 
     parent: Short | None = None
@@ -110,7 +110,7 @@ class ProjectPatch(Strict):
     members: list[Short] | None = None
 
 
-class UserPatch(Strict):
+class UserPatch(SiteStrict):
     """Shares, quota and role of a user. Absent fields stay as they are."""
 
     shares: Shares | None = None
@@ -119,7 +119,7 @@ class UserPatch(Strict):
     role: Literal["admin", "operator", "user", "viewer"] | None = None
 
 
-class ProjectQuotaPatch(Strict):
+class ProjectQuotaPatch(SiteStrict):
     """The hard limits of a project in the older words; null: no limit, absent: as it is."""
 
     cpu_quota: Amount | UnsetType | None = UNSET
@@ -132,7 +132,7 @@ class ProjectQuotaPatch(Strict):
     enforce_quota: bool | None = None
 
 
-class QuotaQuestion(Strict):
+class QuotaQuestion(SiteStrict):
     """What a job would ask for, in all its tasks."""
 
     cpu: Amount = 0.0
@@ -142,7 +142,7 @@ class QuotaQuestion(Strict):
     job_type: JobType = ""
 
 
-class ReservationRequest(Strict):
+class ReservationRequest(SiteStrict):
     """Room for somebody from when to when: exactly one of `gpus`, `devices` and `nodes`.
 
     `nodes` beside `gpus` says where the GPUs are to be.
@@ -179,7 +179,7 @@ class ReservationRequest(Strict):
     gpu_ids: Annotated[Words, says("GPUs, each by its uuid or as NODE:INDEX")] = []
 
 
-class PolicyRequest(Strict):
+class PolicyRequest(SiteStrict):
     """Rules to change: those of a named policy first, then single ones."""
 
     policy: Annotated[Short, says("A named policy such as `fifo`, `easy` or `preemptive`")] = ""
@@ -211,7 +211,7 @@ class ApplyRequest(ReplayRequest):
     ] = 7 * 86400
 
 
-class MarkRequest(Strict):
+class MarkRequest(SiteStrict):
     """Labels, taints, devices and processes of others: absent fields stay as they are."""
 
     labels: Annotated[dict[str, str | None], says("Labels to set; null takes one away")] = {}
@@ -225,7 +225,7 @@ class MarkRequest(Strict):
     unignore: Annotated[Pids, says("Pids that shall count again")] = []
 
 
-class CheckpointRequest(Strict):
+class CheckpointRequest(SiteStrict):
     """When the work was saved, by default now, and what there is to say about it."""
 
     saved_at: Annotated[
@@ -249,7 +249,7 @@ class CheckpointRequest(Strict):
     ] = False
 
 
-class ResetRequest(Strict):
+class ResetRequest(SiteStrict):
     """Whose use is forgotten. Both: of the user in the project; ``all``: of everybody."""
 
     user: Short = ""
@@ -257,7 +257,7 @@ class ResetRequest(Strict):
     all: bool = False
 
 
-class SbatchRequest(Strict):
+class SbatchRequest(SiteStrict):
     """What the command ``sbatch`` of Slurm is given."""
 
     script: Annotated[str, Meta(max_length=8 << 20), says("The text of the script")]
@@ -275,7 +275,7 @@ class SbatchRequest(Strict):
     alone: Annotated[bool, says("One job: refuse a script that makes an array")] = False
 
 
-class SecretRequest(Strict):
+class SecretRequest(SiteStrict):
     """What is in a secret. It cannot be read again."""
 
     value: Annotated[str, Meta(max_length=131_072), says("What jobs find in the variable")]

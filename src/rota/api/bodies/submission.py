@@ -19,12 +19,12 @@ from rota.controller.commands.commands import Submission
 from rota.controller.launches.launch import encode_environment
 from rota.controller.launches.vault import Vault
 from rota.core.facts.errors import Rejected
-from rota.core.facts.indices import Run, parse_indices
+from rota.core.facts.indices import IndexRun, parse_indices
 from rota.core.facts.job import JobSpec, RestartPolicy
 from rota.core.facts.notices import TARGETS_MAX
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.words.units import BANDS, parse_when
-from rota.settings.limits import Limits
+from rota.settings.limits import UserLimits
 from rota.settings.notify import Notify
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ NOBODY = Notify()
 #: Where nothing was set up, no working folder can be named.
 NO_BUNDLES = partial(require_bundle, None)
 NO_VAULT = Vault()
-USUAL_LIMITS = Limits()
+USUAL_LIMITS = UserLimits()
 #: For jobs that name a restart policy and not how often.
 RESTARTS = 3
 RESTART_BACKOFF_S = 60.0
@@ -62,7 +62,7 @@ class Desk:
         runs_images: Callable[[], bool] = lambda: False,
         require_secret: Callable[[str, str], object] | None = None,
         vault: Vault = NO_VAULT,
-        limits: Limits = USUAL_LIMITS,
+        limits: UserLimits = USUAL_LIMITS,
     ) -> None:
         self.knows_blob = knows_blob
         self.now_s = now_s
@@ -344,7 +344,7 @@ def _data(entry: DependencyRequest) -> str:
     return entry.data
 
 
-Elements = tuple[tuple[Run, ...], int, tuple[tuple[str, ...], ...]]
+Elements = tuple[tuple[IndexRun, ...], int, tuple[tuple[str, ...], ...]]
 
 
 def _elements(request: JobRequest) -> Elements:
@@ -358,7 +358,7 @@ def _elements(request: JobRequest) -> Elements:
     if request.parameters is not None:
         refuse_unfilled(request, request.parameters.names)
         rows = _rows(request.parameters)
-        return (Run(0, len(rows) - 1),), own_cap or 0, rows
+        return (IndexRun(0, len(rows) - 1),), own_cap or 0, rows
     return (), 0, ()
 
 

@@ -14,11 +14,11 @@ from rota.core.facts.site.clusters import Choice
 Overcommit = Annotated[float, Meta(ge=0.1, le=100)]
 
 
-class Strict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class VdcStrict(msgspec.Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
     """Base of all bodies: a field that does not exist is refused, never ignored."""
 
 
-class MemberRequest(Strict):
+class MemberRequest(VdcStrict):
     """A cluster of it."""
 
     name: Annotated[Short, Meta(min_length=1)]
@@ -26,7 +26,7 @@ class MemberRequest(Strict):
     weight: Annotated[float, Meta(ge=0, le=1000), says("Times the priority")] = 1.0
 
 
-class VdcRequest(Strict):
+class VdcRequest(VdcStrict):
     """A virtual data centre as it shall be."""
 
     clusters: Annotated[list[MemberRequest], Meta(min_length=1, max_length=1000)]
@@ -45,7 +45,7 @@ class VdcRequest(Strict):
     max_per_user: Annotated[Whole, says("Jobs of one user at once; 0: any number")] = 0
 
 
-class VdcPatch(Strict):
+class VdcPatch(VdcStrict):
     """What shall change of it. Absent fields stay as they are."""
 
     clusters: Annotated[list[MemberRequest], Meta(min_length=1, max_length=1000)] | None = None

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from rota.api.asgi import Receive, Scope, Send
     from rota.api.context import Context
-    from rota.controller.agents.links import Link, Links
+    from rota.controller.agents.links import AgentLink, Links
     from rota.core.facts.tenant import Actor
 
 log = logging.getLogger("rota.api")
@@ -134,7 +134,7 @@ def _shown(scope: Scope) -> str:
     return shown_id(dict(scope["headers"]).get(b"authorization", b""))
 
 
-def _take(links: Links, link: Link, frame: bytes) -> bool:
+def _take(links: Links, link: AgentLink, frame: bytes) -> bool:
     """Hear a message; one that must be refused is left to ``_read``, and so is all after it."""
     if link.refused:
         return False
@@ -150,7 +150,7 @@ def _take(links: Links, link: Link, frame: bytes) -> bool:
     return True
 
 
-async def _read(links: Links, link: Link, receive: Receive) -> tuple[int, str]:
+async def _read(links: Links, link: AgentLink, receive: Receive) -> tuple[int, str]:
     """Hear until the connection ends; the code and reason with which it must be ended, if any."""
     while True:
         message = await receive()
@@ -180,7 +180,7 @@ def _other_version(frame: bytes) -> str:
 
 
 async def _write(
-    link: Link, send: Callable[[Any], Awaitable[None]], line: AgentLine | None
+    link: AgentLink, send: Callable[[Any], Awaitable[None]], line: AgentLine | None
 ) -> None:
     """Send what the controller has for this agent; None ends the connection."""
     try:

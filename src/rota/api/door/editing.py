@@ -16,7 +16,7 @@ from rota.api.asgi import API
 from rota.api.auth import require
 from rota.api.bodies.queue_requests import QueueRequest
 from rota.api.context import ACTOR
-from rota.api.errors import Changed
+from rota.api.errors import EditedMeanwhile
 from rota.api.site.accounts import EVERYBODY
 
 if TYPE_CHECKING:
@@ -124,14 +124,14 @@ def _refuse_changed(what: str, headers: list[tuple[bytes, bytes]], now: str) -> 
         wanted = [word.strip() for word in text.decode("latin-1").split(",")]
         if header == b"if-match" and not (now and ("*" in wanted or now in wanted)):
             why = f"was changed meanwhile and is {now}" if now else "does not exist"
-            raise Changed(
+            raise EditedMeanwhile(
                 f"If-Match: {what} {why}; read it again",
                 field="If-Match",
                 value=text.decode("latin-1"),
                 allowed=now or "none: there is nothing to match",
             )
         if header == b"if-none-match" and now and ("*" in wanted or now in wanted):
-            raise Changed(
+            raise EditedMeanwhile(
                 f"If-None-Match: there is a {what} already",
                 field="If-None-Match",
                 value=text.decode("latin-1"),

@@ -6,6 +6,7 @@ here, at half of the cost; the routes behind are the same functions, for the doc
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,13 +20,16 @@ from rota.api.door.cookie import authorization_of
 from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
+from rota.api.gate import FREE
 from rota.api.jobs.submit import SubmitAnswer, submit_batch, submit_one
+from rota.api.leaving import GONE, LOST
+from rota.api.rounds import InRounds
 from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
 
     from rota.api.asgi import App, Receive, Scope, Send
     from rota.api.context import Context
@@ -34,11 +38,13 @@ if TYPE_CHECKING:
 
     Door = Callable[[Context, Actor, Scope, Receive, Send], Awaitable[None]]
     Identify = Callable[[Scope], Actor | None]
-    Wing = Callable[[Context, Identify, Scope, Receive, Send], Awaitable[None]]
+    Wing = Callable[[Context, Identify, Scope, Receive, Send], Coroutine[Any, Any, None]]
     Page = tuple[int, bytes, bytes]
     Busy = tuple[Callable[[Context, Actor, bytes, str], Awaitable[SubmitAnswer]], int]
 
 BODY_MAX = 1024 * 1024
+#: Where the turns of a request are counted; the short way has none.
+ROUND = "rota.round"
 REQUEST_ID, REQUEST_ID_MAX = b"x-request-id", 100
 _AS_IT_IS = (b"x-content-type-options", b"nosniff")
 SUBMIT_MAX = 32 * 1024 * 1024
@@ -79,21 +85,30 @@ class Front:
         self._methods = methods
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        LOST.set(scope.get(GONE))
         if scope["type"] == "websocket":
             visit = self._wing_of(scope["path"]) or _visit(scope["path"])
-            await visit(self.context, self._actor, scope, receive, send)
+            await self._in_rounds(scope, visit(self.context, self._actor, scope, receive, send))
         elif scope["type"] == "http":
-            send = timed(self.context, scope, _with_id(scope, send))
-            try:
-                wing = self._wing_of(scope["path"])
-                if wing is None:
-                    await self._answer(scope, receive, send)
-                else:
-                    await wing(self.context, self._actor, scope, receive, send)
-            except RotaError as error:
-                await _send_problem(send, error)
-            except UnicodeError:
-                await _send_problem(send, errors.Malformed("the request is not valid UTF-8"))
+            await self._in_rounds(scope, self._serve(scope, receive, send))
+
+    def _in_rounds(self, scope: Scope, work: Coroutine[Any, Any, None]) -> InRounds[None]:
+        """Its user is known once the work has asked who is there."""
+        scope[ROUND] = counted = InRounds(self.context.rounds, work)
+        return counted
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        send = timed(self.context, scope, _with_id(scope, send))
+        try:
+            wing = self._wing_of(scope["path"])
+            if wing is None:
+                await self._answer(scope, receive, send)
+            else:
+                await wing(self.context, self._actor, scope, receive, send)
+        except RotaError as error:
+            await _send_problem(send, error)
+        except UnicodeError:
+            await _send_problem(send, errors.Malformed("the request is not valid UTF-8"))
 
     def page(self, path: str) -> Page | None:
         """What anybody may read at a path."""
@@ -132,6 +147,8 @@ class Front:
             await _send_page(send, method, page)
             return
         actor = self._known_actor(scope)
+        # It is known now whose turn it must be.
+        await asyncio.sleep(0)
         if method not in _METHODS:
             allowed = ", ".join(self._methods.of(path) or _METHODS)
             raise errors.WrongMethod.bad("method", method, allowed)
@@ -192,6 +209,8 @@ class Front:
         context = self.context
         actor = identify(context.identities, context.host, scope["client"], shown)
         if actor is not None:
+            if actor.access not in FREE and (counted := scope.get(ROUND)) is not None:
+                counted.user = actor.user
             context.gate.request(actor)
         return actor
 

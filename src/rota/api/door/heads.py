@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from rota.api.leaving import GONE
+
 if TYPE_CHECKING:
-    from asyncio import TimerHandle
+    from asyncio import Future, TimerHandle, Transport
 
 #: The most that the request line and the headers may weigh before they are complete.
 HEAD_MAX = 64 * 1024
@@ -30,6 +32,8 @@ class BoundedHeads(HttpToolsProtocol):
     _head_timer: TimerHandle | None = None
     #: Whether a clock runs: over the network.
     _timed = False
+    #: Done once the connection is.
+    lost: Future[None]
 
     def await_head(self) -> None:
         """From now on heads are timed; the first one is due."""
@@ -43,11 +47,16 @@ class BoundedHeads(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
 
+    def connection_made(self, transport: Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.lost = self.loop.create_future()
+
     def on_message_begin(self) -> None:
         self._in_head = True
         if self._timed and self._head_timer is None:
             self._head_timer = self.loop.call_later(HEAD_S, self._too_slow)
         super().on_message_begin()
+        self.scope[GONE] = self.lost  # type: ignore[literal-required]
 
     def on_headers_complete(self) -> None:
         self.head_came()
@@ -63,6 +72,7 @@ class BoundedHeads(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.head_came()
         super().connection_lost(exc)
+        self.lost.set_result(None)
 
     def _too_slow(self) -> None:
         self._head_timer = None

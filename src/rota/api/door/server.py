@@ -207,7 +207,7 @@ def _is_text(body: bytes) -> bool:
     return True
 
 
-class Server:
+class DoorServer:
     """Serves one ASGI app on sockets that are bound already."""
 
     def __init__(

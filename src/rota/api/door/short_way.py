@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rota.api.door.heads import BoundedHeads
+from rota.api.leaving import LOST
 
 if TYPE_CHECKING:
     from asyncio import TimerHandle
@@ -127,6 +128,7 @@ class ShortWay(BoundedHeads):
         task.add_done_callback(self.tasks.discard)
 
     async def _answer(self, headers: Headers, body: bytes) -> None:
+        LOST.set(self.lost)
         submitter: Submitter = self.app
         reply = await submitter.submit(self.client, headers, body)
         self.server_state.total_requests += 1

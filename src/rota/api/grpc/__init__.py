@@ -4,3 +4,8 @@ server                           the door
 calls, endpoints                 the calls
 reading, views                   what arrives, and what is told
 """
+
+import os
+
+# The library would end every copy of this process that answers a question aside.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")

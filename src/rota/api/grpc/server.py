@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 import grpc
@@ -16,15 +16,19 @@ import grpc
 from rota.api.auth import Unauthenticated, identify, require
 from rota.api.door.front import SUBMIT_MAX
 from rota.api.errors import problem_of
+from rota.api.gate import FREE
 from rota.api.grpc import calls, endpoints, reading
+from rota.api.rounds import InRounds
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Coroutine
 
     from rota.api.context import Context
+
+T = TypeVar("T")
 
 log = logging.getLogger("rota.api")
 
@@ -122,18 +126,16 @@ class GrpcServer:
     def _door(self, call: Answering) -> grpc.RpcMethodHandler[bytes, bytes]:
         async def one(body: bytes, rpc: Any) -> bytes:  # noqa: ANN401 - grpc's context
             try:
-                message = await call.answer(self._asked(call, body, rpc))
-                answer: bytes = message.SerializeToString()
+                asked = self._asked(call, body, rpc)
+                return await self._in_rounds(asked, _answer(call, asked))
             except Exception as error:
                 await _refuse(rpc, error)
                 raise
-            return answer
 
         async def many(body: bytes, rpc: Any) -> None:  # noqa: ANN401 - grpc's context
             try:
-                async with aclosing(call.answer(self._asked(call, body, rpc))) as messages:
-                    async for message in messages:
-                        await rpc.write(message.SerializeToString())
+                asked = self._asked(call, body, rpc)
+                await self._in_rounds(asked, _stream(call, asked, rpc))
             except Exception as error:
                 await _refuse(rpc, error)
 
@@ -141,6 +143,10 @@ class GrpcServer:
         if call.streams:
             return grpc.unary_stream_rpc_method_handler(many)
         return grpc.unary_unary_rpc_method_handler(one)
+
+    def _in_rounds(self, asked: calls.GrpcCall[Any], work: Coroutine[Any, Any, T]) -> InRounds[T]:
+        actor = asked.actor
+        return InRounds(self._context.rounds, work, "" if actor.access in FREE else actor.user)
 
     def _asked(self, call: Answering, body: bytes, rpc: Any) -> calls.GrpcCall[Any]:  # noqa: ANN401
         actor = _ANYBODY
@@ -169,6 +175,18 @@ class GrpcServer:
             raise Unauthenticated("a token is needed in the metadata: authorization: Bearer TOKEN")
         self._context.gate.request(actor)
         return actor
+
+
+async def _answer(call: Answering, asked: calls.GrpcCall[Any]) -> bytes:
+    message = await call.answer(asked)
+    body: bytes = message.SerializeToString()
+    return body
+
+
+async def _stream(call: Answering, asked: calls.GrpcCall[Any], rpc: Any) -> None:  # noqa: ANN401
+    async with aclosing(call.answer(asked)) as messages:
+        async for message in messages:
+            await rpc.write(message.SerializeToString())
 
 
 def _address(peer: str) -> tuple[str, int] | None:

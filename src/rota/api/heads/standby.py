@@ -15,13 +15,13 @@ from msgspec.structs import replace
 from rota.api.door.certificate import CERTIFICATE, KEY, server_context, wants_tls
 from rota.api.heads import shared_keys
 from rota.api.heads.reading import Reader
-from rota.api.heads.turn import Turn
+from rota.api.heads.turn import LeadingStart
 from rota.api.heads.waiting_room import WaitingRoom
 from rota.controller.chores.rounds import begin
 from rota.controller.launches.vault import read_vault
 from rota.core.facts.errors import Rejected, RotaError, Unavailable
 from rota.store.errors import NotLeading
-from rota.store.heads import SILENT_S, Attention
+from rota.store.heads import SILENT_S, UNNAMED_S, Attention, HeadRecord
 from rota.store.open import is_postgres, open_lookout, open_store
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rota.api.plan import ControllerPlan
-    from rota.store.heads import Head
     from rota.store.sql import SqlStore
 
 log = logging.getLogger("rota.controller")
@@ -70,7 +69,7 @@ class Standby:
         plan: ControllerPlan,
         folder: Path,
         sockets: Sequence[socket.socket],
-        me: Callable[[int, int], Head],
+        me: Callable[[int, int], HeadRecord],
     ) -> None:
         self._plan, self._folder, self._me = plan, folder, me
         self._lookout = open_lookout(plan.database)
@@ -79,7 +78,7 @@ class Standby:
         self._room = WaitingRoom(sockets, self._reader)
         self._beat = 0
 
-    async def wait(self, waits: Callable[[], None], stop: asyncio.Event) -> Turn | None:
+    async def wait(self, waits: Callable[[], None], stop: asyncio.Event) -> LeadingStart | None:
         """Until it leads. None: it was told to stop. ``waits`` is called if it must.
 
         It answers from the first moment on: who calls a head whose database does not answer goes on
@@ -92,9 +91,9 @@ class Standby:
             self._lookout.close()
             await self._room.close()
 
-    async def _wait(self, waits: Callable[[], None], stop: asyncio.Event) -> Turn | None:
+    async def _wait(self, waits: Callable[[], None], stop: asyncio.Event) -> LeadingStart | None:
         try:
-            return Turn(self._lead(await self._try(0.0)))
+            return LeadingStart(self._lead(await self._try(0.0)))
         except NotLeading:
             pass
         except Unavailable as error:
@@ -114,7 +113,7 @@ class Standby:
             await asyncio.gather(*chores, return_exceptions=True)
         if store is None:
             return None
-        return Turn(store, await self._reader.ended(store), self._reader.app)
+        return LeadingStart(store, await self._reader.ended(store), self._reader.app)
 
     async def _stand_in_line(self, stop: asyncio.Event) -> SqlStore | None:
         while not stop.is_set():
@@ -177,8 +176,13 @@ class Standby:
         self._lookout.say(said)
         leader = self._lookout.leader()
         self._room.leader = leader.url if leader is not None else ""
-        self._attention.hears({leader.url: leader} if leader is not None else {})
-        if leader is not None and self._attention.silent_s(leader.url) > SILENT_S:
-            log.warning("%s leads, and has said nothing for %.0f s", leader.url, SILENT_S)
+        if leader is None:
+            # One that was cut off before its first word holds the lock, and nobody knows its name.
+            leader = HeadRecord("", "", epoch=self._lookout.epoch())
+        self._attention.hears({leader.url: leader})
+        patience_s = SILENT_S if leader.url else UNNAMED_S
+        if self._attention.silent_s(leader.url) > patience_s:
+            name = leader.url or "another head"
+            log.warning("%s leads, and has said nothing for %.0f s", name, patience_s)
             self._lookout.depose()
             self._attention.hears({})

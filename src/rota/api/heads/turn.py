@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from rota.api.door.front import Front
     from rota.api.plan import ControllerPlan
     from rota.core.derived.ids import Ledger
-    from rota.store.heads import Head
+    from rota.store.heads import HeadRecord
     from rota.store.sql import SqlStore
 
 
-class Turn(NamedTuple):
+class LeadingStart(NamedTuple):
     """What a process that leads begins with; where it stood by, it knows something already."""
 
     store: SqlStore
@@ -42,10 +42,10 @@ async def first_turn(
     sockets: list[socket.socket],
     stop: asyncio.Event,
     write_record: Callable[..., None],
-) -> Turn | None:
+) -> LeadingStart | None:
     """Once this process leads; None: it was told to stop before."""
     if not plan.standby:
-        return Turn(open_store(plan.database or str(folder / "rota.db")))
+        return LeadingStart(open_store(plan.database or str(folder / "rota.db")))
     # PostgreSQL comes with an extra.
     from rota.api.heads.standby import Standby, check
 
@@ -83,8 +83,8 @@ def _known_as(plan: ControllerPlan, url: str) -> str:
     return f"{scheme(plan)}://{name}:{urlsplit(url).port}"
 
 
-def _head(url: str) -> Callable[[int, int], Head]:
+def _head(url: str) -> Callable[[int, int], HeadRecord]:
     """What this head says of itself."""
-    from rota.store.heads import Head
+    from rota.store.heads import HeadRecord
 
-    return lambda beat, epoch: Head(url, __version__, beat, epoch)
+    return lambda beat, epoch: HeadRecord(url, __version__, beat, epoch)

@@ -32,7 +32,7 @@ from rota.api.views.views import JobView
 from rota.controller.commands.change import may_change_job
 from rota.controller.commands.commands import (
     Cancel,
-    Changed,
+    ChangedJobs,
     Hold,
     Release,
     Requeue,
@@ -95,7 +95,7 @@ def _state(context: Context, item: Job | Array) -> JobState:
 
 async def change_one(context: Context, actor: Actor, item: Job | Array, command: Select) -> None:
     """A command on one job: a refusal becomes the error that it is."""
-    done: Changed = await context.host.ask(command)
+    done: ChangedJobs = await context.host.ask(command)
     if not done.refused:
         return
     reason = done.refused[0].reason

@@ -16,7 +16,7 @@ from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
 
 if TYPE_CHECKING:
-    from rota.controller.commands.commands import Changed
+    from rota.controller.commands.commands import ChangedJobs
 
 
 class RefusalView(msgspec.Struct):
@@ -54,7 +54,7 @@ async def _select(request: Asking, verb: str) -> ChangedView:
         command = VERBS[verb](
             actor=actor, ids=tuple(dict.fromkeys(ids)), of_user=_whose(actor, asked), **extra
         )
-        done: Changed = await context.host.ask(command)
+        done: ChangedJobs = await context.host.ask(command)
         changed = done.changed
         refused += [RefusalView(entry.id, entry.reason) for entry in done.refused]
     cluster = context.host.cluster

@@ -16,6 +16,7 @@ from rota.api.jobs.why import asker_of
 from rota.api.views.attempt_views import AllocationView, allocation_view
 from rota.api.views.foretold import ForetoldView, foretold_view
 from rota.api.views.times import Moment, when
+from rota.controller.commands.pledges import refuse_unfit
 from rota.controller.commands.submit import refuse_submission
 from rota.scheduling.answers.outlook import Outlook, outlook
 from rota.scheduling.answers.reasons import Decision, Tree
@@ -93,21 +94,22 @@ async def plan(request: Asking) -> PlanView:
     submission = await context.host.parents.at_hand(
         lambda: to_submission(asked, actor, context.desk)
     )
-    view = planned(context, actor, submission)
-    view.lines = await with_basis(context.host, view.lines, view.tree)
-    if not view.starts and view.tree.ahead is not None:
-        await context.foretelling.look()
-        said = await context.foretelling.of_new(submission.spec, view.tree.ahead.jobs)
-        view.foretold = foretold_view(said, context.host.clock.now_s())
+    return await planned(context, actor, submission)
+
+
+async def planned(context: Context, actor: Actor, submission: Submission) -> PlanView:
+    """What would become of it; refused is what a submit would refuse."""
+    refuse_submission(context.host.cluster, submission, actor)
     if submission.promise:
-        view.promise = await asked_for(context, submission)
+        refuse_unfit(submission)
+    await context.foretelling.look()
+    view = await context.questions.ask(actor, lambda: _tried(context, actor, submission))
+    view.lines = await with_basis(context.host, view.lines, view.tree)
     return view
 
 
-def planned(context: Context, actor: Actor, submission: Submission) -> PlanView:
-    """What would become of it; refused is what a submit would refuse."""
+def _tried(context: Context, actor: Actor, submission: Submission) -> PlanView:
     host = context.host
-    refuse_submission(host.cluster, submission, actor)
     found = outlook(
         host.scheduler,
         submission.spec,
@@ -123,6 +125,11 @@ def planned(context: Context, actor: Actor, submission: Submission) -> PlanView:
             view.elements_starting = starting_now(
                 host.scheduler, submission.spec, count, submission.cap, host.clock.now_s()
             )
+    if not view.starts and view.tree.ahead is not None:
+        said = context.foretelling.of_new(submission.spec, view.tree.ahead.jobs)
+        view.foretold = foretold_view(said, host.clock.now_s())
+    if submission.promise:
+        view.promise = asked_for(context, submission)
     return view
 
 

@@ -10,16 +10,30 @@ from msgspec.structs import replace
 
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import Answered
-from rota.controller.commands.pledges import LEAST_CHANCE, is_in_time, refuse_unfit, why_not
-from rota.scheduling.answers.pledging import jobs_ahead, pledge_for
+from rota.controller.commands.pledges import (
+    LEAST_CHANCE,
+    Overtaken,
+    is_in_time,
+    refuse_unfit,
+    why_not,
+)
+from rota.scheduling.answers.pledging import jobs_ahead, weigh
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from rota.api.context import Context
-    from rota.controller.commands.commands import Submission
+    from rota.controller.commands.commands import Submission, Submitted
     from rota.core.facts.job import JobSpec
+    from rota.core.facts.tenant import Actor
+    from rota.scheduling.answers.pledging import Weighed
+
+    HandIn = Callable[[Submission], Awaitable[Submitted]]
 
 #: Chances are told in steps of so many per cent: more would be said than is known.
 STEP = 5
+#: How often a promise is worked out while what it rests on changes.
+TRIES = 5
 
 
 class PromiseView(msgspec.Struct):
@@ -41,40 +55,55 @@ def promise_view(said: Answered, spec: JobSpec) -> PromiseView:
     return PromiseView("chance", by_at, percent=round(100 * said.chance))
 
 
-async def with_chance(context: Context, submission: Submission) -> Submission:
-    """The same, with the chance that its deadline is met where it cannot be promised."""
-    host, spec = context.host, submission.spec
+async def promised(
+    context: Context, actor: Actor, submission: Submission, hand_in: HandIn
+) -> Submitted:
+    """Hand it in with what can be said of its deadline.
+
+    That is worked out before, for it takes long; where what it rests on has changed by then, again.
+    """
     refuse_unfit(submission)
-    now_s = host.clock.now_s()
-    found = pledge_for(host.scheduler, spec, now_s)
-    if found is not None and is_in_time(found, spec):
-        return submission
-    chance = await _chance(context, spec, now_s)
-    return replace(submission, chance=chance)
+    for left in reversed(range(TRIES)):
+        await context.foretelling.look()
+        weighed, chance = await context.questions.ask(
+            actor, lambda: _weigh(context, submission.spec)
+        )
+        try:
+            return await hand_in(replace(submission, weighed=weighed, chance=chance))
+        except Overtaken:
+            if not left:
+                raise
+    raise AssertionError("the last try ends it")
 
 
-async def asked_for(context: Context, submission: Submission) -> PromiseView:
+def asked_for(context: Context, submission: Submission) -> PromiseView:
     """The answer without a submit."""
-    spec, now_s = submission.spec, context.host.clock.now_s()
-    refuse_unfit(submission)
-    found = pledge_for(context.host.scheduler, spec, now_s)
+    spec = submission.spec
+    (found, _), chance = _weigh(context, spec)
     if found is not None and is_in_time(found, spec):
         return promise_view(Answered(start_s=found.start_s), spec)
-    chance = await _chance(context, spec, now_s)
     if chance >= LEAST_CHANCE:
         return promise_view(Answered(chance=chance), spec)
     return PromiseView("no", when(spec.deadline_s), reason=why_not(found, spec))
 
 
-async def _chance(context: Context, spec: JobSpec, now_s: float) -> float:
+def _weigh(context: Context, spec: JobSpec) -> tuple[Weighed, float]:
+    """The room that can be kept, and the chance that the deadline is met where none can."""
+    now_s = context.host.clock.now_s()
+    found = weigh(context.host.scheduler, spec, now_s)
+    if found.pledge is not None and is_in_time(found.pledge, spec):
+        return found, 0.0
+    return found, _chance(context, spec, now_s)
+
+
+def _chance(context: Context, spec: JobSpec, now_s: float) -> float:
     """By the plan of the line and what came of such plans; its whole limit counts as its run."""
     within_s = spec.deadline_s - spec.time_limit_s - now_s
     ahead = jobs_ahead(context.host.scheduler, spec, now_s)
     if ahead is None or within_s <= 0:
         return 0.0
     foretelling = context.foretelling
-    await foretelling.look()
-    said = await foretelling.of_new(spec, ahead)
+    said = foretelling.of_new(spec, ahead)
     if said is None:
         return 0.0
     exact = foretelling.bands.chance(said.word.planned_s, within_s)

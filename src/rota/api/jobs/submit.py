@@ -9,18 +9,25 @@ import msgspec
 
 from rota.api.asgi import API
 from rota.api.bodies.requests import JobRequest, decode_batch, decode_job
-from rota.api.jobs.promises import PromiseView, promise_view, with_chance
+from rota.api.jobs.promises import PromiseView, promise_view, promised
 from rota.controller.commands.commands import Submission, Submit, Submitted
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Access
+from rota.settings.limits import UserLimits
 
 if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.core.facts.tenant import Actor
 
+#: What an admin may have waiting and be promised.
+NO_LIMITS = UserLimits(queued=0, promises=0)
 KEY_MAX = 200
+#: Bytes of command, variables and rows of a job that do not count among its blobs.
+WORDS_FREE = 16 * 1024
 DIGEST_LENGTH = 32
+#: Of a submit, which is kept with its job: it tells requests of one user and one key apart.
+SUBMIT_DIGEST_LENGTH = 16
 
 
 class SubmitAnswer(NamedTuple):
@@ -100,7 +107,7 @@ async def _ask(
 ) -> Submitted:
     check_key(key)
     # Of what was read, so that blanks and the order of fields make no difference.
-    digest = sha256(_encode(asked)).hexdigest()[:DIGEST_LENGTH] if key else ""
+    digest = sha256(_encode(asked)).hexdigest()[:SUBMIT_DIGEST_LENGTH] if key else ""
     return await hand_in(context, actor, submissions, key, digest)
 
 
@@ -118,16 +125,34 @@ async def hand_in(
     digest: str = "",
 ) -> Submitted:
     """The one way in for jobs of callers, with the limits of the site."""
-    size = sum(len(body) for one in submissions for body in one.blobs.values())
-    context.gate.blobs(actor, size)
+    context.gate.blobs(actor, sum(map(_weight, submissions)))
+    limits = NO_LIMITS if actor.access is Access.ADMIN else context.settings.limits
+
+    async def ask(*submissions: Submission) -> Submitted:
+        command = Submit(
+            actor=actor,
+            submissions=submissions,
+            key=key,
+            digest=digest,
+            most_waiting=limits.queued,
+            most_promised=limits.promises,
+        )
+        done: Submitted = await context.host.ask(command)
+        return done
+
     if len(submissions) == 1 and submissions[0].promise:
-        submissions = (await with_chance(context, submissions[0]),)
-    most = 0 if actor.access is Access.ADMIN else context.settings.limits.queued
-    command = Submit(
-        actor=actor, submissions=submissions, key=key, digest=digest, most_waiting=most
-    )
-    done: Submitted = await context.host.ask(command)
-    return done
+        return await promised(context, actor, submissions[0], ask)
+    return await ask(*submissions)
+
+
+def _weight(submission: Submission) -> int:
+    """What it brings that is kept for as long as the job is; words of usual length are not told."""
+    spec = submission.spec
+    words = sum(map(len, spec.command)) + 8 * len(spec.command)
+    words += sum(len(name) + len(value) for name, value in spec.variables.items())
+    words += sum(len(value) for row in submission.rows for value in row)
+    blobs = sum(map(len, submission.blobs.values()))
+    return blobs + (words if words > WORDS_FREE else 0)
 
 
 async def _uid_of(context: Context, item: int) -> str:

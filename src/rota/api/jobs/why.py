@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -21,16 +22,18 @@ from rota.api.views.refs import with_refs
 from rota.api.views.views import ref_of, worst
 from rota.controller.commands.submit import USER_PRIORITY_MAX
 from rota.core.facts.array import Array
-from rota.core.facts.errors import Conflict, IllegalMove, Rejected
+from rota.core.facts.errors import Busy, Conflict, IllegalMove, Rejected
 from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
 from rota.core.facts.tenant import Access, Actor
-from rota.scheduling.answers.advice import Rights, explain_and_advise
-from rota.scheduling.answers.explain import describe_end
+from rota.scheduling.answers.advice import AskerRights, explain_and_advise
+from rota.scheduling.answers.explain import describe_end, explain
 from rota.scheduling.answers.explain_past import explain_at
 from rota.scheduling.answers.reasons import Tree
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from rota.api.context import Context
     from rota.controller.loop import Host
     from rota.scheduling.answers.explain import Explanation
@@ -73,10 +76,10 @@ class WhyView(msgspec.Struct):
     failures: list[FailureView] = []
 
 
-def asker_of(actor: Actor) -> Rights:
+def asker_of(actor: Actor) -> AskerRights:
     """What advice depends on: whether the caller is an operator."""
     operator = actor.access in (Access.ADMIN, Access.OPERATOR)
-    return Rights(operator, 100 if operator else USER_PRIORITY_MAX)
+    return AskerRights(operator, 100 if operator else USER_PRIORITY_MAX)
 
 
 @get(
@@ -90,11 +93,13 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
     host = context.host
     found = await find(host, job_id)
     if at:
-        answer = await _why_then(host, found.id, moment("at", _number(at), context.desk))
+        at_s = moment("at", _number(at), context.desk)
+        async with context.questions.turn(actor):
+            answer = await _why_then(host, found.id, at_s)
     elif isinstance(found, Job) and found.outcome is not None:
         answer = await _why_ended(context, actor, found)
     else:
-        answer = _why_now(context, actor, found)
+        answer = await _why_now(context, actor, found)
     if not at:
         answer.lines = await with_basis(host, answer.lines, answer.tree)
         await context.foretelling.look()
@@ -126,7 +131,22 @@ async def _why_ended(context: Context, actor: Actor, job: Job) -> WhyView:
     )
 
 
-def _why_now(context: Context, actor: Actor, found: Job | Array) -> WhyView:
+async def _why_now(context: Context, actor: Actor, found: Job | Array) -> WhyView:
+    try:
+        return await context.questions.ask(actor, lambda: _tried(context, actor, found))
+    except Busy as busy:
+        # What it waits for needs no trial. What would help is not known then.
+        view = _told(context, found, partial(explain, context.host.scheduler))
+        view.lines.append(f"what would help was not tried: {busy}")
+        return view
+
+
+def _tried(context: Context, actor: Actor, found: Job | Array) -> WhyView:
+    advise = partial(explain_and_advise, context.host.scheduler, rights=asker_of(actor))
+    return _told(context, found, advise)
+
+
+def _told(context: Context, found: Job | Array, say: Callable[..., Explanation]) -> WhyView:
     host = context.host
     state = host.cluster.state_of(found.id)
     if isinstance(found, Array) and (state is None or state in FINAL):
@@ -137,7 +157,7 @@ def _why_now(context: Context, actor: Actor, found: Job | Array) -> WhyView:
     if state is None or state in FINAL:
         line = f"it has ended: {state or JobState.COMPLETED}"
         return WhyView(found.id, state or JobState.COMPLETED, line, [line], [])
-    told = explain_and_advise(host.scheduler, found.id, host.clock.now_s(), asker_of(actor))
+    told = say(found.id, host.clock.now_s())
     lines = [*told.lines, *_of_pilots(context, found.id)]
     return WhyView(found.id, state, told.reason, lines, told.help, told.tree)
 

@@ -24,7 +24,7 @@ from rota.core.words.presets import name_of
 
 if TYPE_CHECKING:
     from rota.controller.loop import Host
-    from rota.controller.past import Site
+    from rota.controller.past import SiteNow
     from rota.core.facts.policy import Policy
     from rota.store.api import Store
 
@@ -98,7 +98,7 @@ def replay_view(policy: Policy, found: Comparison) -> ReplayView:
     )
 
 
-def _question(store: Store, site: Site, policy: Policy, since_s: float, jobs_max: int) -> bytes:
+def _question(store: Store, site: SiteNow, policy: Policy, since_s: float, jobs_max: int) -> bytes:
     """What ``rota.controller.past.Question`` reads.
 
     Jobs are packed one by one, so that the other threads have their turn in between.

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rota.core.derived.lanes import LaneKey
 from rota.core.facts.resources import Amount
 from rota.core.facts.tenant import UNLIMITED as NO_LIMITS
-from rota.quotas.api import UNLIMITED, QuotaInfo, Resources
+from rota.quotas.api import UNLIMITED, ProjectResources, QuotaInfo
 from rota.scheduling.limits.quota import Quotas
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class ProjectQuotas:
         if accounts.provider and not job_type:
             outer = accounts.outer.get(project)
             if outer is None or not outer.seen_s:
-                return QuotaInfo(project, Resources(), Resources())
+                return QuotaInfo(project, ProjectResources(), ProjectResources())
             return QuotaInfo(project, as_limits(outer.limits), as_resources(outer.used))
         known, limits = accounts.projects.get(project), NO_LIMITS
         if known is not None:
@@ -46,7 +46,7 @@ class ProjectQuotas:
         """As of the last answer of a program outside: a newer one is asked for elsewhere."""
         return self.get_quota(project)
 
-    def shortage(self, project: str, resources: Resources, job_type: str = "") -> str:
+    def shortage(self, project: str, resources: ProjectResources, job_type: str = "") -> str:
         """Why a job of the project that asks for this would wait now; empty: it may start."""
         key = LaneKey(
             shape=0,
@@ -63,24 +63,24 @@ class ProjectQuotas:
         )
         return str(Quotas(self._cluster, self._now_s).short(key, as_amount(resources)) or "")
 
-    def check_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
+    def check_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> bool:
         return not self.shortage(project, resources, job_type)
 
-    def allocate_quota(self, project: str, resources: Resources, job_type: str = "") -> bool:
+    def allocate_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> bool:
         return self.check_quota(project, resources, job_type)
 
-    def release_quota(self, project: str, resources: Resources, job_type: str = "") -> None:
+    def release_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> None:
         """An end is seen by itself."""
 
-    def _held(self, project: str, job_type: str) -> Resources:
-        accounts, used = self._cluster.accounts, Resources()
+    def _held(self, project: str, job_type: str) -> ProjectResources:
+        accounts, used = self._cluster.accounts, ProjectResources()
         for name in accounts.below(project):
             counter = ("type", f"{name}\n{job_type}") if job_type else ("project", name)
             used += as_resources(accounts.holdings.get(counter))
         return used
 
 
-def as_amount(resources: Resources) -> Amount:
+def as_amount(resources: ProjectResources) -> Amount:
     return Amount(
         cpu_milli=round(resources.cpu * 1000),
         memory_mib=round(resources.memory_gb * 1024),
@@ -88,13 +88,15 @@ def as_amount(resources: Resources) -> Amount:
     )
 
 
-def as_resources(amount: Amount) -> Resources:
-    return Resources(amount.cpu_milli / 1000, amount.memory_mib / 1024, amount.device_milli / 1000)
+def as_resources(amount: Amount) -> ProjectResources:
+    return ProjectResources(
+        amount.cpu_milli / 1000, amount.memory_mib / 1024, amount.device_milli / 1000
+    )
 
 
-def as_limits(limits: Limits) -> Resources:
+def as_limits(limits: Limits) -> ProjectResources:
     cpu, memory, gpu = limits.cpu_milli, limits.memory_mib, limits.device_milli
-    return Resources(
+    return ProjectResources(
         UNLIMITED.cpu if cpu is None else cpu / 1000,
         UNLIMITED.memory_gb if memory is None else memory / 1024,
         UNLIMITED.gpu if gpu is None else gpu / 1000,

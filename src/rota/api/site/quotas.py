@@ -27,7 +27,7 @@ from rota.core.facts.errors import NotFound, Rejected
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.site.outer import Outer
 from rota.core.facts.tenant import NO_QUOTA, UNLIMITED, Limits, Project, Quota
-from rota.quotas.api import Resources
+from rota.quotas.api import ProjectResources
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -246,7 +246,7 @@ async def check_quota(request: Asking, project_id: params.NamePath) -> AllowedVi
     Nothing is kept for the asker. Limits of users and queues are not looked at.
     """
     asked: QuotaQuestion = await body_of(request, _question)
-    wanted = Resources(asked.cpu, asked.memory_gb, asked.gpu)
+    wanted = ProjectResources(asked.cpu, asked.memory_gb, asked.gpu)
     reason = provider_of(context_of(request)).shortage(project_id, wanted, asked.job_type)
     return AllowedView(not reason, reason)
 

@@ -24,7 +24,7 @@ WAITS_MAX = 50_000
 FORECAST_DAYS, DAYS_MIN = 14, 3
 
 
-class Ends:
+class FailedTries:
     """Tries that failed for one cause."""
 
     def __init__(self, fault: str) -> None:
@@ -60,7 +60,7 @@ class JobSums:
     def __init__(self) -> None:
         self.accounts: dict[tuple[str, str], AccountSums] = defaultdict(AccountSums)
         self.waits: dict[str, list[float]] = defaultdict(list)
-        self.ends: dict[Cause, Ends] = {}
+        self.ends: dict[Cause, FailedTries] = {}
         self.days: dict[int, int] = defaultdict(int)
         self.jobs = 0
 
@@ -98,7 +98,7 @@ class JobSums:
         fault = fault_of(attempt)
         if fault is None or attempt.cause is None:
             return
-        ends = self.ends.setdefault(attempt.cause, Ends(str(fault)))
+        ends = self.ends.setdefault(attempt.cause, FailedTries(str(fault)))
         ends.tries += 1
         ends.cpu_s += cpu_s
         ends.gpu_s += ran_s * len(attempt.allocation.devices)
@@ -117,14 +117,14 @@ def percentile(values: Sequence[float], part: float) -> float:
     return values[min(len(values) - 1, int(part * len(values)))]
 
 
-class Forecast(NamedTuple):
+class DemandForecast(NamedTuple):
     """What each of the days to come may take, and how far the days before were off the line."""
 
     expected: list[float]
     spread: float
 
 
-def forecast(days: Sequence[float], ahead: int) -> Forecast | None:
+def forecast(days: Sequence[float], ahead: int) -> DemandForecast | None:
     """The straight line through the last whole days, carried on; None: they are too few.
 
     Nothing is ever expected to be less than nothing.
@@ -136,4 +136,4 @@ def forecast(days: Sequence[float], ahead: int) -> Forecast | None:
     slope, start = linear_regression(numbers, known)
     off = [value - (start + slope * at) for at, value in zip(numbers, known, strict=True)]
     expected = [max(0.0, start + slope * (len(known) + at)) for at in range(ahead)]
-    return Forecast(expected, pstdev(off) if fmean(known) else 0.0)
+    return DemandForecast(expected, pstdev(off) if fmean(known) else 0.0)

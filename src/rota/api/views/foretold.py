@@ -10,7 +10,7 @@ from rota.api.views.times import Moment, when
 from rota.scheduling.answers.bands import SHARES
 
 if TYPE_CHECKING:
-    from rota.controller.chores.foretelling import Said
+    from rota.scheduling.answers.words import Said
 
 
 class BandView(msgspec.Struct):
@@ -30,13 +30,16 @@ class ForetoldView(msgspec.Struct):
 
 
 def foretold_view(said: Said | None, now_s: float) -> ForetoldView | None:
-    """Nothing that is said lies in the past."""
+    """Nothing that is said lies in the past.
+
+    Moments are those of the word, not of whole seconds: a band of short waits may be no wider.
+    """
     if said is None:
         return None
     since_s, word = said
 
     def moment(wait_s: float) -> Moment | None:
-        return when(float(round(max(since_s + wait_s, now_s))))
+        return when(max(since_s + wait_s, now_s))
 
     bands = [
         BandView(share, moment(low), moment(high))

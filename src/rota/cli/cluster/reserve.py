@@ -128,7 +128,7 @@ def _moment(option: str, text: str, now_s: float, zone: tzinfo | None) -> float:
 
 
 @reserve.command("job", short_help="Keep GPUs for one job.")
-@click.argument("job", type=types.JobRef())
+@click.argument("job", type=types.JobRefType())
 @click.argument("gpus", nargs=-1, required=True, metavar="GPU…")
 @json_option
 def keep_for_job(job: str, gpus: tuple[str, ...], as_json: bool) -> None:

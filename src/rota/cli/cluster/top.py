@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rota.cli.cluster.nodes import by_node
-from rota.cli.cluster.top_frame import Snapshot, frame
+from rota.cli.cluster.top_frame import TopSnapshot, frame
 from rota.cli.jobs.far import add_progress
 from rota.cli.jobs.show import items
 from rota.cli.shared import session, types
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 _MOST = 1000
 
 
-def take(client: Client) -> Snapshot:
+def take(client: Client) -> TopSnapshot:
     """What a frame shows, from a few short requests on one connection."""
     running = {"state": "running,scheduled", "arrays": "expand", "order": "id"}
     waiting = {"state": "queued,held,preempted", "arrays": "collapse", "order": "id"}
     begun = list(session.list_jobs(client, running, most=_MOST))
     add_progress(client, begun)
-    return Snapshot(
+    return TopSnapshot(
         status=client.get("/status"),
         nodes=by_node(items(client.get("/nodes"))),
         gpus=by_node(items(client.get("/gpus")), "node"),

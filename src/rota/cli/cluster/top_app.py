@@ -23,7 +23,7 @@ from rota.client.errors import ClientError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from rota.cli.cluster.top_frame import Snapshot
+    from rota.cli.cluster.top_frame import TopSnapshot
     from rota.client.http import Client
 
 JOB_FIELDS = ("id", "name", "user", "state", "time", "cpus", "gpus", "progress", "where")
@@ -35,7 +35,7 @@ WIDE, NAME_MAX = 100, 12
 _BAR = 10
 
 
-class Question(ModalScreen[bool]):
+class YesNoScreen(ModalScreen[bool]):
     """Yes or no."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -133,7 +133,7 @@ def ask_cancel(app: App[Any], client: Client, job: int, then: Callable[[], objec
             twin.close()
         then()
 
-    app.push_screen(Question(f"cancel job {job}?"), answered)
+    app.push_screen(YesNoScreen(f"cancel job {job}?"), answered)
 
 
 class TopApp(App[None]):
@@ -158,10 +158,12 @@ class TopApp(App[None]):
     TITLE = "rota top"
     ENABLE_COMMAND_PALETTE = False
 
-    def __init__(self, client: Client, take: Callable[[Client], Snapshot], every_s: float) -> None:
+    def __init__(
+        self, client: Client, take: Callable[[Client], TopSnapshot], every_s: float
+    ) -> None:
         super().__init__()
         self._client, self._take, self._every_s = client, take, every_s
-        self._snapshot: Snapshot | None = None
+        self._snapshot: TopSnapshot | None = None
         self._sort = SORTS[0]
         self._wanted = ""
 
@@ -193,7 +195,7 @@ class TopApp(App[None]):
             client.close()
         self.call_from_thread(self._show, snapshot)
 
-    def _show(self, snapshot: Snapshot) -> None:
+    def _show(self, snapshot: TopSnapshot) -> None:
         self._snapshot = snapshot
         only = f"only {self._wanted!r}, " if self._wanted else ""
         head = f"{only}sorted by {self._sort}   {headline(snapshot.status)}"

@@ -17,7 +17,7 @@ _RUNNING = ("id", "name", "user", "time", "limit", "cpus", "mem", "gpus", "where
 _WAITING = ("id", "name", "user", "state", "wait", "cpus", "mem", "gpus", "where")
 
 
-class Snapshot(NamedTuple):
+class TopSnapshot(NamedTuple):
     """What a frame shows."""
 
     status: dict[str, Any]
@@ -27,7 +27,7 @@ class Snapshot(NamedTuple):
     waiting: list[Job]
 
 
-def frame(snapshot: Snapshot, now_s: float, width: int, height: int) -> list[str]:
+def frame(snapshot: TopSnapshot, now_s: float, width: int, height: int) -> list[str]:
     """Lines that fit: nodes and GPUs first, then as many jobs as there is room for."""
     lines = [headline(snapshot.status), ""]
     lines += _some([_node_line(node) for node in snapshot.nodes], max(height // 4, 2), "nodes")

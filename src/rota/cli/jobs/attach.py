@@ -45,7 +45,7 @@ operators only.
 LEADER = 0x1D  # Ctrl-]
 
 
-class Keys:
+class TypedKeys:
     """Takes the detach sequence out of what is typed: Ctrl-] d. Ctrl-] twice sends one."""
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class Attachment:
     def __init__(self, wire: ClientConnection, *, read_only: bool) -> None:
         self._wire = wire
         self._read_only = read_only
-        self._keys = Keys()
+        self._keys = TypedKeys()
         self._wake_read, self._wake_write = os.pipe()
         os.set_blocking(self._wake_write, False)
         self.over = False
@@ -218,7 +218,7 @@ def _too_late(client: Client, job: dict[str, Any]) -> int:
 
 
 @click.command(help=_HELP)
-@click.argument("job", type=types.JobRef())
+@click.argument("job", type=types.JobRefType())
 @click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
 @click.option("--read-only", is_flag=True, help="Only look; Ctrl-C detaches.")
 def attach(job: str, task: int, read_only: bool) -> int:

@@ -42,7 +42,7 @@ def checkpoint() -> None:
 
 
 @checkpoint.command("report")
-@click.argument("job", type=types.JobRef(), required=False)
+@click.argument("job", type=types.JobRefType(), required=False)
 @click.option("--data", multiple=True, metavar="NAME", help="These data are ready now. Repeatable.")
 @click.option("--step", type=types.COUNT, help="How far the work is.")
 @click.option("--note", default="", help="Whatever helps to tell it from others.")
@@ -51,7 +51,7 @@ def checkpoint() -> None:
 )
 @click.option(
     "--size",
-    type=types.Amount("size", parse_size_bytes),
+    type=types.AmountType("size", parse_size_bytes),
     help="Its size (20G); found out where the files are.",
 )
 @click.option(

@@ -51,7 +51,7 @@ def patiently(client: Client, call: Callable[[], T], *, quiet: bool = True) -> T
             time.sleep(0.5)
 
 
-class Follower:
+class LogFollower:
     """Hands every byte of one stream of a job to ``write`` until the job has ended.
 
     Attempts are followed one by one, so that a stream that breaks is taken up at its very byte.

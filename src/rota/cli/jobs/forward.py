@@ -48,7 +48,7 @@ PROBE_S, ENGINE_PROBE_S = 0.3, 3.0
 LOOK_S = 0.3
 
 
-class Way(NamedTuple):
+class PortPair(NamedTuple):
     """A port here and a port of the job."""
 
     local: int
@@ -58,7 +58,7 @@ class Way(NamedTuple):
 class Forward:
     """One listening port, and everybody who connects to it."""
 
-    def __init__(self, client: Client, path: str, way: Way, host: str) -> None:
+    def __init__(self, client: Client, path: str, way: PortPair, host: str) -> None:
         self._client = client
         self._path = path
         self._way = way
@@ -132,7 +132,7 @@ def _boot_id() -> str:
         return ""
 
 
-def _not_here(error: OSError, way: Way, host: str) -> str:
+def _not_here(error: OSError, way: PortPair, host: str) -> str:
     why = os.strerror(error.errno).lower() if error.errno else str(error)
     hint = ""
     if error.errno == errno.EADDRINUSE:
@@ -171,11 +171,11 @@ def _hand_out(wire: ClientConnection, near: socket.socket) -> None:
             wire.close()
 
 
-def parse_way(text: str, names: dict[str, int]) -> Way:
+def parse_way(text: str, names: dict[str, int]) -> PortPair:
     """``8888``, ``9000:8888``, ``web``, ``9000:web``."""
     local, colon, remote = text.rpartition(":")
     there = names.get(remote) or _port(remote, text, least=1)
-    return Way(_port(local, text, least=0) if colon else there, there)
+    return PortPair(_port(local, text, least=0) if colon else there, there)
 
 
 def _port(word: str, text: str, least: int) -> int:
@@ -210,7 +210,7 @@ def _place_of(client: Client, job: int, task: int) -> tuple[str, float]:
 
 
 @click.command(help=_HELP)
-@click.argument("job", type=types.JobRef())
+@click.argument("job", type=types.JobRefType())
 @click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]REMOTE...")
 @click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
 @click.option(
@@ -255,7 +255,7 @@ def _until_running(client: Client, job: int) -> None:
 
 
 def _until_listening(
-    client: Client, listens: Callable[[], bool], way: Way, job: int, waits: bool
+    client: Client, listens: Callable[[], bool], way: PortPair, job: int, waits: bool
 ) -> None:
     """Say that nothing listens yet; wait for it if that was asked for."""
     if listens():

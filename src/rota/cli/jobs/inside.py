@@ -123,7 +123,7 @@ def execute(ctx: click.Context, /, task: int, **_: object) -> int:
 
 
 @click.command("shell", help=_SHELL)
-@click.argument("job", type=types.JobRef())
+@click.argument("job", type=types.JobRefType())
 @click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
 @click.option("--shell", help="This program.  [default: the login shell there]")
 def shell(job: str, task: int, shell: str | None) -> int:

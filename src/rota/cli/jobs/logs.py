@@ -35,7 +35,7 @@ def write_bytes(part: bytes) -> None:
 
 
 @click.command()
-@click.argument("job", type=types.JobRef())
+@click.argument("job", type=types.JobRefType())
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the job has ended.")
 @click.option("--stdout", is_flag=True, help="Standard output only.")
 @click.option("--stderr", is_flag=True, help="Standard error only.")
@@ -85,7 +85,7 @@ def logs(
         return exits.OK
     if follows:
         chosen = {**choice, "task": choice["task"] or 0}
-        follow.Follower(client, place, stream, write_bytes).follow(**chosen)
+        follow.LogFollower(client, place, stream, write_bytes).follow(**chosen)
         return exits.OK
     given = {name: value for name, value in choice.items() if value is not None}
     if wanted:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 
 from rota.cli.jobs.bell import DONE, SIGNAL, UNREAD, Bell
-from rota.cli.jobs.follow import POLL_S, Follower, exit_code_of, last_words, patiently, wait_for
+from rota.cli.jobs.follow import POLL_S, LogFollower, exit_code_of, last_words, patiently, wait_for
 from rota.cli.shared import exits, render, session
 from rota.cli.shared.options import CommandLine, words_argument
 from rota.cli.submit.submit import (
@@ -176,7 +176,7 @@ def _follow_in_thread(
         # The submit was answered: if nothing is there now, it will come back.
         client.has_answered = True
         try:
-            Follower(client, f"/jobs/{job_id}", stream, write).follow(task=task)
+            LogFollower(client, f"/jobs/{job_id}", stream, write).follow(task=task)
         except BrokenPipeError:
             # Our reader has gone, as `head` does. A program at the end of that pipe would be
             # ended by its next line, and so is the job.

@@ -254,7 +254,7 @@ def items(answer: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
 
 
 @click.command()
-@click.argument("job", type=types.JobRef())
+@click.argument("job", type=types.JobRefType())
 @json_option
 def show(job: str, as_json: bool) -> None:
     """Show everything about a JOB: what was asked for, where it is, every try of it.
@@ -283,7 +283,7 @@ def show(job: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("job", type=types.JobRef())
+@click.argument("job", type=types.JobRefType())
 @click.option("--at", type=types.PAST, help="As it was then: 10m (ago), 2026-11-15T18:00.")
 @json_option
 def why(job: str, at: float | None, as_json: bool) -> None:

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from rota.cli.jobs.folding import UNWELL
-from rota.cli.jobs.follow import Follower
+from rota.cli.jobs.follow import LogFollower
 from rota.cli.shared import session
 from rota.cli.shared.job_fields import FINISHED, display_id
 from rota.client.errors import ClientError
@@ -112,7 +112,7 @@ class SweepLogs:
         client = self._client.twin()
         client.has_answered = True
         lines = Prefixed(name, self._write)
-        follower = Follower(client, f"/jobs/{element['id']}", self._stream, self._write)
+        follower = LogFollower(client, f"/jobs/{element['id']}", self._stream, self._write)
         follower.take = lines.take
         try:
             follower.follow(**choice)

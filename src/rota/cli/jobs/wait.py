@@ -34,7 +34,7 @@ def end_line(job: dict[str, Any]) -> str:
     return f"{job['id']} {job['state']}" + (f" (exit code {code})" if code else "")
 
 
-class Waiting:
+class LongPolls:
     """Long polls until all jobs have ended or the time is up."""
 
     def __init__(self, client: Client, ids: list[int], *, live: bool) -> None:
@@ -116,7 +116,7 @@ def wait(jobs: tuple[str, ...], timeout: float | None, as_json: bool, quiet: boo
     client = session.connect()
     ids = [session.id_of(client, one) for one in jobs_named(client, jobs)]
     live = sys.stderr.isatty() and not quiet and not as_json
-    answer = Waiting(client, ids, live=live).until(timeout)
+    answer = LongPolls(client, ids, live=live).until(timeout)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     elif not quiet:

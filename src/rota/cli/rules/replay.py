@@ -16,7 +16,7 @@ from rota.cli.shared.render import clean
 from rota.core.words.units import format_duration, format_when
 
 if TYPE_CHECKING:
-    from rota.sim.replay import Difference, Verdict
+    from rota.sim.replay import Difference, ReplayVerdict
 
 
 @click.command()
@@ -46,7 +46,7 @@ def replay(place: str | None, as_json: bool) -> None:
         click.get_current_context().exit(exits.NEGATIVE)
 
 
-def verdict_lines(verdict: Verdict) -> list[str]:
+def verdict_lines(verdict: ReplayVerdict) -> list[str]:
     """What was found, for people."""
     span = format_duration(round(verdict.last_s - verdict.first_s))
     starts = _count(verdict.controllers, "start")

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.sim.foresight import Foresight
-    from rota.sim.machine import Machine
+    from rota.sim.machine import SimMachine
     from rota.sim.run import Run
-    from rota.sim.settings import Settings
+    from rota.sim.settings import SimSettings
     from rota.sim.trace import Trace
 
 #: How jobs are sorted for figures per class.
@@ -61,13 +61,15 @@ def sim(trace: Path | None, **options: Any) -> None:
 
 def _simulate(path: Path | None, options: dict[str, Any]) -> None:
     from rota.sim.policies import check_name
-    from rota.sim.simulate import Orders, simulate
+    from rota.sim.simulate import PlacingOrders, simulate
 
     names = [*dict.fromkeys(check_name(name) for name in options["policy"])]
     trace = _cut(_read(path, options), options)
     machine = _machine(trace, options)
     settings = _settings(options)
-    orders = Orders(arrivals=_names(options["arrivals"]), nodes=_names(options["node_order"]))
+    orders = PlacingOrders(
+        arrivals=_names(options["arrivals"]), nodes=_names(options["node_order"])
+    )
     runs: list[Run] = []
     for name in names:
         try:
@@ -82,7 +84,7 @@ def _simulate(path: Path | None, options: dict[str, Any]) -> None:
 
 
 def _foresights(
-    runs: list[Run], settings: Settings, options: dict[str, Any]
+    runs: list[Run], settings: SimSettings, options: dict[str, Any]
 ) -> dict[str, Foresight]:
     """What would have been said at submit, by policy; nothing for what has no clock."""
     every = options["foresight_every"]
@@ -133,7 +135,7 @@ def _cut(trace: Trace, options: dict[str, Any]) -> Trace:
     )
 
 
-def _machine(trace: Trace, options: dict[str, Any]) -> Machine:
+def _machine(trace: Trace, options: dict[str, Any]) -> SimMachine:
     from rota.sim.machine import machine_for
     from rota.sim.readers import read_cluster
 
@@ -150,13 +152,13 @@ def _machine(trace: Trace, options: dict[str, Any]) -> Machine:
     )
 
 
-def _settings(options: dict[str, Any]) -> Settings:
-    from rota.sim.settings import Estimates, Events, Overrun, Settings
+def _settings(options: dict[str, Any]) -> SimSettings:
+    from rota.sim.settings import Events, SimEstimates, SimOverrun, SimSettings
 
-    return Settings(
+    return SimSettings(
         events=Events(options["events"]),
-        estimates=Estimates(options["estimates"]) if options["estimates"] else None,
-        overrun=Overrun(options["overrun"]),
+        estimates=SimEstimates(options["estimates"]) if options["estimates"] else None,
+        overrun=SimOverrun(options["overrun"]),
         spare=options["spare"],
     )
 
@@ -172,7 +174,7 @@ def _names(path: Path | None) -> list[str] | None:
 
 def _tell(
     trace: Trace,
-    machine: Machine,
+    machine: SimMachine,
     runs: list[Run],
     foresights: dict[str, Foresight],
     options: dict[str, Any],
@@ -213,7 +215,7 @@ def _tell(
         _report(trace, machine, runs, summaries, options)
 
 
-def _facts(trace: Trace, machine: Machine, runs: list[Run]) -> list[str]:
+def _facts(trace: Trace, machine: SimMachine, runs: list[Run]) -> list[str]:
     """What was played, and what was left out."""
     where = f"{machine.capacity:,} {trace.unit}"
     if machine.nodes:
@@ -252,7 +254,7 @@ def _write(
 
 def _report(
     trace: Trace,
-    machine: Machine,
+    machine: SimMachine,
     runs: list[Run],
     summaries: dict[str, Any],
     options: dict[str, Any],

@@ -34,7 +34,7 @@ class Scale(click.ParamType[tuple[str, float]]):
         return what, factor
 
 
-class Names(click.ParamType[tuple[str, ...]]):
+class NameList(click.ParamType[tuple[str, ...]]):
     """Names with commas between them."""
 
     name = "names"
@@ -51,7 +51,7 @@ class Names(click.ParamType[tuple[str, ...]]):
 _OPTIONS = (
     click.option(
         "--policy",
-        type=Names(),
+        type=NameList(),
         default="default",
         show_default=True,
         metavar="LIST",

@@ -32,7 +32,7 @@ _TOKEN = "join.token"
 _SHOWN = "LoadState,ActiveState,SubState,UnitFileState,MainPID,StatusText"
 
 
-class Place:
+class ServicePlace:
     """Where the files of a service are: of the machine, of one person, or below another root."""
 
     def __init__(self, user: bool, agent: bool, root: str = "") -> None:
@@ -120,7 +120,7 @@ def install(
         raise click.UsageError("--agent goes with --join URL and not with --no-agent")
     if not agent and (join or token_file or name):
         raise click.UsageError("--join, --token-file and --name go with --agent")
-    place = Place(user, agent, root)
+    place = ServicePlace(user, agent, root)
     words = _agent_words(place, join, token_file, name) if agent else ["up"]
     wanted = units.UnitOrder(
         [*_program(user), *words, *(["--no-agent"] if no_agent else [])],
@@ -148,7 +148,7 @@ def _me() -> str:
     return os.environ.get("USER") or str(os.getuid())
 
 
-def _agent_words(place: Place, join: str, token_file: str, name: str) -> list[str]:
+def _agent_words(place: ServicePlace, join: str, token_file: str, name: str) -> list[str]:
     """The command of an agent. The token is copied: the one it was handed over in may go away."""
     from rota.client.http import check_url
 
@@ -188,7 +188,7 @@ def _systemd_version() -> int:
     return int(word) if word.isdecimal() else 0
 
 
-def _write_files(place: Place, text: str) -> list[str]:
+def _write_files(place: ServicePlace, text: str) -> list[str]:
     """Make what is missing; what was done, in lines."""
     lines = []
     try:
@@ -215,7 +215,7 @@ def _write(path: Path, text: str, mode: int) -> None:
         file.write(text)
 
 
-def _facts(place: Place) -> dict[str, str]:
+def _facts(place: ServicePlace) -> dict[str, str]:
     said = place.systemctl("show", place.name, f"--property={_SHOWN}", check=False)
     found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
     return {name: found.get(name, "") for name in _SHOWN.split(",")}
@@ -226,7 +226,7 @@ def _facts(place: Place) -> dict[str, str]:
 @json_option
 def status(user: bool, agent: bool, as_json: bool) -> int:
     """Say how the service is. Exits with 3 if it does not run."""
-    place = Place(user, agent)
+    place = ServicePlace(user, agent)
     if not place.unit.exists():
         raise click.UsageError(f"there is no {place.unit}; 'rota service install' writes it")
     facts = _facts(place)
@@ -237,7 +237,7 @@ def status(user: bool, agent: bool, as_json: bool) -> int:
     return exits.OK if facts["ActiveState"] == "active" else exits.UNREACHABLE
 
 
-def _status_lines(place: Place, facts: dict[str, str]) -> list[str]:
+def _status_lines(place: ServicePlace, facts: dict[str, str]) -> list[str]:
     running = f"{facts['ActiveState'] or 'unknown'} ({facts['SubState'] or '?'})"
     enabled = facts["UnitFileState"] or "not known to systemd"
     return render.block(
@@ -256,7 +256,7 @@ def _status_lines(place: Place, facts: dict[str, str]) -> list[str]:
 @click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
 def remove(user: bool, agent: bool, yes: bool) -> None:
     """Stop the service and remove its unit. Settings, state and running jobs stay."""
-    place = Place(user, agent)
+    place = ServicePlace(user, agent)
     if not place.unit.exists():
         raise click.UsageError(f"there is no {place.unit}")
     confirm(f"stop {place.name} and remove its unit", yes)

@@ -41,7 +41,7 @@ class _Wrong(Exception):
         self.code = code
 
 
-class Server:
+class McpServer:
     """Answers one message at a time."""
 
     def __init__(self, connect: Callable[[], Client], tools: dict[str, Tool]) -> None:
@@ -131,7 +131,7 @@ def _read(line: str | bytes) -> dict[str, Any]:
     return message
 
 
-def serve(server: Server, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
+def serve(server: McpServer, lines: Iterable[bytes], write: Callable[[str], object]) -> None:
     """Until the other end hangs up."""
     for line in lines:
         if not line.strip():
@@ -162,6 +162,6 @@ def mcp(read_only: bool) -> None:
         sys.stdout.flush()
 
     try:
-        serve(Server(session.connect, chosen), sys.stdin.buffer, write)
+        serve(McpServer(session.connect, chosen), sys.stdin.buffer, write)
     except BrokenPipeError:
         raise ClientError("the other end is gone") from None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.cli.jobs.plan import plan_lines
 from rota.cli.shared import session
-from rota.cli.shared.types import JobRef
+from rota.cli.shared.types import JobRefType
 from rota.cli.submit import request, surroundings
 from rota.cli.submit.submit import compose
 from rota.cli.submit.work import Work
@@ -130,8 +130,8 @@ def _check_value(name: str, value: object, field: dict[str, Any]) -> None:
         raise ClientError(f"{name}: {value!r} is not valid; expected {' or '.join(wanted)}")
     if value not in field.get("enum", [value]):
         raise ClientError(f"{name}: {value!r} is not one of {', '.join(field['enum'])}")
-    if name == "job" and not JobRef.pattern.fullmatch(str(value)):
-        raise ClientError(f"job: {str(value)[:60]!r} is not valid; {JobRef.forms}")
+    if name == "job" and not JobRefType.pattern.fullmatch(str(value)):
+        raise ClientError(f"job: {str(value)[:60]!r} is not valid; {JobRefType.forms}")
 
 
 def _place(client: Client, given: dict[str, Any]) -> str:

@@ -19,7 +19,7 @@ RELAYED = (
     *("sprio", "sshare", "sdiag", "sstat", "sreport"),
 )
 #: They start tasks themselves, which the relay does not.
-STEPPING = ("srun", "salloc", "sbcast")
+STEPPING = ("srun", "salloc", "sbcast", "sattach")
 #: Where the programs are that the commands are links to.
 OWN = ".rota"
 COMPILERS = ("cc", "gcc", "clang")
@@ -35,8 +35,8 @@ def slurm() -> None:
 @click.option("--force", is_flag=True, help="Put them in the place of a real Slurm's, too.")
 @click.option("--no-compile", is_flag=True, help="In Python, also where there is a C compiler.")
 def install(folder: Path, force: bool, no_compile: bool) -> None:
-    """Put sbatch, srun, salloc, sbcast, squeue, scancel, sinfo, sacct, scontrol, sacctmgr, sprio,
-    sshare, sdiag, sstat and sreport into a folder for PATH.
+    """Put sbatch, srun, salloc, sbcast, sattach, squeue, scancel, sinfo, sacct, scontrol, sacctmgr,
+    sprio, sshare, sdiag, sstat and sreport into a folder for PATH.
 
     \b
     rota slurm install ~/.local/rota-slurm

@@ -92,7 +92,7 @@ def _values_of(
     parameter: click.Parameter, command: click.Command, group: str
 ) -> Callable[[Client], Values] | None:
     name = str(parameter.name)
-    if isinstance(parameter.type, types.JobRef):
+    if isinstance(parameter.type, types.JobRefType):
         return _unfinished if command.name in _CHANGES else _jobs
     if name == "words":
         return _WORDS.get(command.name or "")

@@ -73,13 +73,13 @@ def words_before_dashes(ctx: click.Context) -> int | None:
 
 def job_and_command(ctx: click.Context) -> tuple[str, list[str]]:
     """The one job in front of ``--`` and the command behind it, which may be absent."""
-    from rota.cli.shared.types import JobRef
+    from rota.cli.shared.types import JobRefType
 
     words: tuple[str, ...] = ctx.params["words"]
     before = words_before_dashes(ctx)
     if (len(words) if before is None else before) != 1:
         raise click.UsageError(f"expected one job: {ctx.command_path} JOB [options] [-- COMMAND…]")
-    return JobRef().convert(words[0], None, ctx), list(words[1:])
+    return JobRefType().convert(words[0], None, ctx), list(words[1:])
 
 
 def words_argument(metavar: str) -> click.Argument:

@@ -19,7 +19,7 @@ ULIMITS = ("as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "
 _UNLIMITED = {"unlimited", "-1"}
 
 
-class Amount(click.ParamType[object]):
+class AmountType(click.ParamType[object]):
     """A value that one of the functions of ``core.units`` reads."""
 
     def __init__(self, name: str, read: Callable[[str], int | float]) -> None:
@@ -118,16 +118,16 @@ def _deadline(text: str) -> float:
     return 0.0 if text.strip().lower() == "none" else _when(text)
 
 
-MEMORY = Amount("size", _memory)
-CPUS = Amount("number", units.parse_cpu_milli)
-DURATION = Amount("time", units.parse_duration_s)
-SHORT_DURATION = Amount("time", lambda text: units.parse_duration_ms(text) / 1000)
-PRIORITY = Amount("priority", _priority)
-UMASK = Amount("mask", _umask)
-WHEN = Amount("when", _when)
-PAST = Amount("when", _past)
-DEADLINE = Amount("when", _deadline)
-GPUS = Amount("number", _gpus)
+MEMORY = AmountType("size", _memory)
+CPUS = AmountType("number", units.parse_cpu_milli)
+DURATION = AmountType("time", units.parse_duration_s)
+SHORT_DURATION = AmountType("time", lambda text: units.parse_duration_ms(text) / 1000)
+PRIORITY = AmountType("priority", _priority)
+UMASK = AmountType("mask", _umask)
+WHEN = AmountType("when", _when)
+PAST = AmountType("when", _past)
+DEADLINE = AmountType("when", _deadline)
+GPUS = AmountType("number", _gpus)
 
 
 class Warned(click.ParamType[tuple[str, int]]):
@@ -254,7 +254,7 @@ class Words(click.ParamType[tuple[str, ...]]):
         return words
 
 
-class Numbers(click.ParamType[tuple[int, ...]]):
+class NumberList(click.ParamType[tuple[int, ...]]):
     """Numbers with commas: ``0,2``."""
 
     name = "numbers"
@@ -270,7 +270,7 @@ class Numbers(click.ParamType[tuple[int, ...]]):
         return tuple(map(int, words))
 
 
-class Wish(click.ParamType[str]):
+class ServerText(click.ParamType[str]):
     """Text that the server reads as well; looked at here so that a mistake is seen at once.
 
     An empty text is allowed: it takes away what an update finds.
@@ -317,7 +317,7 @@ def flat(
     return tuple(dict.fromkeys(name for names in value for name in names))
 
 
-class JobRef(click.ParamType[str]):
+class JobRefType(click.ParamType[str]):
     """How people name a job: ``12``, ``12_3``, ``@`` (my last one), ``@~2``, ``@_3``, its name."""
 
     name = "job"
@@ -336,7 +336,7 @@ class JobRef(click.ParamType[str]):
         return text
 
 
-class JobRefs(JobRef):
+class JobRefs(JobRefType):
     """The same for commands that take many jobs: also ``12-15`` and ``12_[0-3,7]``."""
 
     def convert(
@@ -350,8 +350,8 @@ class JobRefs(JobRef):
         return text
 
 
-class Parents(Words):
-    """Jobs to wait for: like ``JobRef``, with commas; ``12_*`` ties equal array indices."""
+class ParentJobs(Words):
+    """Jobs to wait for: like ``JobRefType``, with commas; ``12_*`` ties equal array indices."""
 
     name = "jobs"
 
@@ -360,8 +360,8 @@ class Parents(Words):
     ) -> tuple[str, ...]:
         words = super().convert(value, param, ctx)
         for word in words:
-            if not JobRef.pattern.fullmatch(word.removesuffix("_*")):
-                self.fail(f"'{word[:60]}' is not valid; {JobRef.forms} or 12_*", param, ctx)
+            if not JobRefType.pattern.fullmatch(word.removesuffix("_*")):
+                self.fail(f"'{word[:60]}' is not valid; {JobRefType.forms} or 12_*", param, ctx)
         return words
 
 
@@ -376,7 +376,7 @@ class MadeBy(click.ParamType[tuple[str, str]]):
         if isinstance(value, tuple):
             return value
         job, _, data = str(value).strip().partition(":")
-        if not JobRef.pattern.fullmatch(job) or not data:
+        if not JobRefType.pattern.fullmatch(job) or not data:
             text = str(value)[:60]
             self.fail(f"'{text}' is not valid; expected JOB:NAME such as 12:features", param, ctx)
         return job, data

@@ -83,7 +83,7 @@ def _wishes() -> list[click.Parameter]:
     """Labels, taints, neighbours."""
 
     def wish(*names: str, read: Callable[[str], object], metavar: str, text: str) -> SectionOption:
-        kind = types.Wish("wish", read)
+        kind = types.ServerText("wish", read)
         return _option(_WHERE, *names, type=kind, multiple=True, metavar=metavar, help=text)
 
     return [
@@ -117,7 +117,7 @@ def _wishes() -> list[click.Parameter]:
         _option(
             _WHERE,
             "--topology",
-            type=types.Wish("label", _reader("parse_label_key")),
+            type=types.ServerText("label", _reader("parse_label_key")),
             metavar="LABEL",
             help="All its nodes with the same value of this label: rack.",
         ),

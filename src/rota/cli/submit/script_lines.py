@@ -13,7 +13,7 @@ from rota.client.errors import ClientError
 _LINE = re.compile(r"#(ROTA|SBATCH)(?:[ \t]+(.*))?")
 
 
-class Line(NamedTuple):
+class ScriptLine(NamedTuple):
     """One line with options: where it stands, which kind, what it says."""
 
     place: str
@@ -30,12 +30,12 @@ class ScriptOptions(NamedTuple):
     of_slurm: bool = False
 
 
-def read_lines(text: str, source: str) -> tuple[list[Line], list[str]]:
+def read_lines(text: str, source: str) -> tuple[list[ScriptLine], list[str]]:
     """The option lines before the first command; later ones are not read, which is warned about.
 
     A line that says ``#ROTAX`` or ``# ROTA`` is a comment like any other.
     """
-    lines: list[Line] = []
+    lines: list[ScriptLine] = []
     warnings: list[str] = []
     in_head = True
     for number, raw in enumerate(text.splitlines(), start=1):
@@ -45,7 +45,7 @@ def read_lines(text: str, source: str) -> tuple[list[Line], list[str]]:
             in_head = in_head and (not line or line.startswith("#"))
         elif in_head:
             place = f"{source}:{number}"
-            lines.append(Line(place, found[1], found[2] or ""))
+            lines.append(ScriptLine(place, found[1], found[2] or ""))
         else:
             warnings.append(
                 f"{source}:{number}: #{found[1]} after the first command is not read; move it up"

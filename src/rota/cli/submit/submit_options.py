@@ -58,7 +58,7 @@ def _job() -> list[click.Parameter]:
         _option(
             _JOB,
             "--notify",
-            type=types.Wish("target", _read_target),
+            type=types.ServerText("target", _read_target),
             multiple=True,
             metavar="TARGET",
             help="Tell https://HOST/PATH or mail:ADDRESS when it ends; append ,on=started,failed "
@@ -83,7 +83,10 @@ def resources() -> list[click.Parameter]:
         _option(_RESOURCES, "--gpu-type", metavar="MODEL", help="Only this model: A100."),
         _option(_RESOURCES, "--gpu-mem", type=types.MEMORY, help="Memory on each of the GPUs."),
         _option(
-            _RESOURCES, "--gpu-index", type=types.Numbers(), help="Only GPUs of these numbers: 0,2."
+            _RESOURCES,
+            "--gpu-index",
+            type=types.NumberList(),
+            help="Only GPUs of these numbers: 0,2.",
         ),
         _option(
             _RESOURCES,
@@ -148,7 +151,9 @@ def _many() -> list[click.Parameter]:
 
 def _when() -> list[click.Parameter]:
     def parents(name: str, text: str) -> SectionOption:
-        return _option(_WHEN, name, type=types.Parents(), multiple=True, metavar="JOBS", help=text)
+        return _option(
+            _WHEN, name, type=types.ParentJobs(), multiple=True, metavar="JOBS", help=text
+        )
 
     return [
         parents(

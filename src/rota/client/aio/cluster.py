@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from rota.client import asking
 from rota.client.aio.job import AsyncJob
-from rota.client.aio.line import Line
+from rota.client.aio.line import AsyncLine
 from rota.client.aio.verbs import AsyncVerbs
-from rota.client.aio.watch import Watch
+from rota.client.aio.watch import EndWatch
 from rota.client.builder import Job
 from rota.client.cluster import connect, own_options, results_of
 from rota.client.handle import Family
 from rota.client.http import new_key
 from rota.client.local import local
-from rota.client.making import Order
+from rota.client.making import RequestOrder
 from rota.client.status import Plan
 
 if TYPE_CHECKING:
@@ -79,8 +79,8 @@ class AsyncCluster(AsyncVerbs):
     def __init__(self, open_it: Callable[[], ClusterContext]) -> None:
         self._open_it = open_it
         self._cluster: ClusterContext | None = None
-        self._line: Line | None = None
-        self._watch: Watch | None = None
+        self._line: AsyncLine | None = None
+        self._watch: EndWatch | None = None
 
     @property
     def plain(self) -> ClusterContext:
@@ -90,14 +90,14 @@ class AsyncCluster(AsyncVerbs):
         return self._cluster
 
     @property
-    def line(self) -> Line:
+    def line(self) -> AsyncLine:
         """The connection to the server."""
         if self._line is None:
             raise RuntimeError(CLOSED)
         return self._line
 
     @property
-    def watch(self) -> Watch:
+    def watch(self) -> EndWatch:
         """The open line for ends."""
         if self._watch is None:
             raise RuntimeError(CLOSED)
@@ -111,8 +111,8 @@ class AsyncCluster(AsyncVerbs):
     async def __aenter__(self) -> AsyncCluster:
         # Starts a whole Rota, where it is one of our own.
         self._cluster = await asyncio.to_thread(self._open_it)
-        self._line = Line(self._cluster.client)
-        self._watch = Watch(self._line)
+        self._line = AsyncLine(self._cluster.client)
+        self._watch = EndWatch(self._line)
         return self
 
     async def __aexit__(
@@ -174,7 +174,7 @@ class AsyncCluster(AsyncVerbs):
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         options: Mapping[str, Any],
-    ) -> Order:
+    ) -> RequestOrder:
         function, options = own_options(function, options)
         return self.plain.maker.call(function, args, kwargs, options, self.url)
 
@@ -207,7 +207,7 @@ class AsyncCluster(AsyncVerbs):
 
     async def launch(self, job: Job) -> AsyncJob[None]:
         """Submit a job that a builder made. It has an end and output, but no result."""
-        return await self._send(Order(job.request(), 0, 0, ()))
+        return await self._send(RequestOrder(job.request(), 0, 0, ()))
 
     async def plan(self, function: Callable[..., Any] | Job, /, *args: Any, **kwargs: Any) -> Plan:
         """What would become of such a call, or of a ``rota.Job``; nothing is submitted."""
@@ -235,7 +235,7 @@ class AsyncCluster(AsyncVerbs):
         await self.watch.add([job], opened - 1)
         return job
 
-    async def _send(self, order: Order) -> AsyncJob[Any]:
+    async def _send(self, order: RequestOrder) -> AsyncJob[Any]:
         opened = await self.watch.listen()
         answer, name = await self._post(order), order.request.get("name", "")
         job: AsyncJob[Any] = AsyncJob(
@@ -244,7 +244,7 @@ class AsyncCluster(AsyncVerbs):
         await self.watch.add([job], opened)
         return job
 
-    async def _post(self, order: Order) -> dict[str, Any]:
+    async def _post(self, order: RequestOrder) -> dict[str, Any]:
         answer: dict[str, Any] = await self.line.call("POST", "/jobs", order.request, key=new_key())
         return answer
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 from rota.client import outcomes
 from rota.client.errors import ClientError
 from rota.client.handle import TAIL_LINES, JobReference, tasks_that_tell, tell_tail, wrote
-from rota.client.outcomes import JobError, Outcome, ResultGone
+from rota.client.outcomes import CallOutcome, JobError, ResultGone
 from rota.client.status import JobCancelled, failure_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class AsyncJob(JobReference, Generic[T]):
         super().__init__(int(job_id), desk.url, tasks, name, family)
         self._desk = desk
         self._parents = parents
-        self._end: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._end: asyncio.Future[CallOutcome] = asyncio.get_running_loop().create_future()
 
     def __await__(self) -> Generator[Any, None, T]:
         return self.result().__await__()
@@ -133,18 +133,18 @@ class AsyncJob(JobReference, Generic[T]):
         try:
             self.become(await self._outcome(state))
         except Exception as error:
-            self.become(Outcome(None, error))
+            self.become(CallOutcome(None, error))
         # A chain of jobs shall not keep all its handles alive.
         self._parents = ()
 
-    def become(self, outcome: Outcome) -> None:
+    def become(self, outcome: CallOutcome) -> None:
         """Have an end, unless there is one."""
         if not self._end.done():
             self._end.set_result(outcome)
 
-    async def _outcome(self, state: str) -> Outcome:
+    async def _outcome(self, state: str) -> CallOutcome:
         if state == "completed" and not self.tasks:
-            return Outcome(None, None)
+            return CallOutcome(None, None)
         for task in range(tasks_that_tell(state, self.tasks)):
             body = await self._desk.line.left_by(self.id, task)
             found = None if body is None else outcomes.read(body)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 NOBODY = (httpx.ConnectError, httpx.ConnectTimeout, WrongCertificate)
 
 
-class Line:
+class AsyncLine:
     """The way to the server that a client for threads knows, too."""
 
     def __init__(self, client: Client) -> None:
@@ -88,7 +88,7 @@ class Line:
             if response.status_code < 400:
                 return response.json() if response.content else None
             said = refusal(response.status_code, response.content, _pause(response))
-            pause_s = min(max(said.retry_after_s, 0.05), 5.0)
+            pause_s = max(said.retry_after_s, 0.05)
             late = asyncio.get_running_loop().time() + pause_s > give_up_s
             if said.status != 429 or late:
                 raise said

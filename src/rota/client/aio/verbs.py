@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from typing import Unpack
 
-    from rota.client.aio.line import Line
+    from rota.client.aio.line import AsyncLine
     from rota.client.asking import JobOptions
     from rota.client.verbs import AnyJob
 
@@ -26,7 +26,7 @@ class AsyncVerbs(ABC):
 
     @property
     @abstractmethod
-    def line(self) -> Line:
+    def line(self) -> AsyncLine:
         """The connection to the server."""
 
     @property

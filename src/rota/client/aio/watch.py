@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING, Any
 
 from rota.client.ends import FIRST_S, KINDS, PATIENCE_S, RETRY_S, SILENCE_S, Ends, Frames
 from rota.client.errors import Disconnected, Refused, Unreachable
-from rota.client.outcomes import Outcome
+from rota.client.outcomes import CallOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.client.aio.job import AsyncJob
-    from rota.client.aio.line import Line
+    from rota.client.aio.line import AsyncLine
 
 
-class Watch:
+class EndWatch:
     """Settles the jobs that it was given."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: AsyncLine) -> None:
         self._line = line
         self._ends: Ends[AsyncJob[Any]] = Ends()
         self._task: asyncio.Task[None] | None = None
@@ -60,7 +60,7 @@ class Watch:
 
     def _give_up(self, words: str) -> None:
         for job in self._ends.let_go():
-            job.become(Outcome(None, Disconnected(words.format(job.id))))
+            job.become(CallOutcome(None, Disconnected(words.format(job.id))))
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

@@ -51,7 +51,7 @@ _ANSWERS: dict[type, type[AgentAnswer]] = {
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 
 
-class Link:
+class AgentLink:
     """One open connection; ``outbox`` is drained by the owner of the socket, None ends it."""
 
     def __init__(self, number: int, shown: str, place: str) -> None:
@@ -87,10 +87,10 @@ class Links:
         self._put = put
         self.refusals = Refusals()
         self._numbers = itertools.count(1)
-        self._links: dict[int, Link] = {}
+        self._links: dict[int, AgentLink] = {}
         self._questions: dict[int, Question] = {}
         #: Those of whom something waits for the next tick.
-        self._waiting: list[Link] = []
+        self._waiting: list[AgentLink] = []
         #: Who has the working folders that agents fetch.
         self.bundles: BundleShelf | None = None
         #: Who hears what is measured: it changes no state and waits for no tick.
@@ -98,12 +98,12 @@ class Links:
         self._terminals: dict[int, TerminalLine] = {}
         self._tunnels: dict[int, TunnelLine] = {}
 
-    def open(self, shown: str, place: str) -> Link:
-        link = Link(next(self._numbers), shown, place)
+    def open(self, shown: str, place: str) -> AgentLink:
+        link = AgentLink(next(self._numbers), shown, place)
         self._links[link.number] = link
         return link
 
-    def objection(self, link: Link, message: AgentMessage) -> str:
+    def objection(self, link: AgentLink, message: AgentMessage) -> str:
         """Why a message of an agent is not taken in, in one line; empty: it is."""
         if isinstance(message, Hello) == link.greeted:
             return "a second hello on one connection" if link.greeted else "the hello comes first"
@@ -117,7 +117,7 @@ class Links:
             link.waiting_bytes = 0
         self._waiting.clear()
 
-    def heard(self, link: Link, message: AgentMessage, size: int = 0) -> None:
+    def heard(self, link: AgentLink, message: AgentMessage, size: int = 0) -> None:
         """Answers go to who asked; everything else concerns the state and goes to the inbox."""
         if isinstance(message, AgentAnswer):
             self._answered(link, message)
@@ -139,7 +139,7 @@ class Links:
         link.waiting_bytes += size
         self._put(link.number, message, link.shown)
 
-    def _passed_on(self, link: Link, message: TerminalOutput | TunnelOutput) -> None:
+    def _passed_on(self, link: AgentLink, message: TerminalOutput | TunnelOutput) -> None:
         if isinstance(message, TerminalOutput):
             terminal = self._terminals.get(message.request)
             if terminal is not None and terminal.link == link.number:
@@ -149,7 +149,7 @@ class Links:
         if tunnel is not None and tunnel.link == link.number:
             tunnel.heard(message)
 
-    def _answered(self, link: Link, message: AgentAnswer) -> None:
+    def _answered(self, link: AgentLink, message: AgentAnswer) -> None:
         """Only whom we asked can answer, and only with what we asked for."""
         question = self._questions.get(message.request)
         if question is None or question.link != link.number:
@@ -157,7 +157,7 @@ class Links:
         if isinstance(message, question.kind) and not question.answer.done():
             question.answer.set_result(message)
 
-    def closed(self, link: Link) -> None:
+    def closed(self, link: AgentLink) -> None:
         lines: list[TerminalLine | TunnelLine] = [*self._terminals.values()]
         lines += self._tunnels.values()
         for line in lines:

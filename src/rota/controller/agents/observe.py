@@ -122,6 +122,8 @@ def _judge(
 ) -> None:
     """What an end says about its node. A pool is no machine: it is not broken, it was full."""
     node = scribe.cluster.nodes.get(attempt.allocation.node)
+    if attempt.allocation.early:
+        return  # It was handed in before there was room: that it waited says nothing.
     if node is None or not node.spec.pool:
         if blame is Blame.NODE:
             _judge_node(scribe, attempt.allocation.node, detail)

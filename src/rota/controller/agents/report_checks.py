@@ -133,8 +133,9 @@ def _doubts_of_node(node: NodeSpec) -> Iterator[str]:
     for domain in (node.cpus, *node.numa_cpus):
         if not _are_indices(domain):
             yield _wrong("node.cpus", domain, "different numbers from 0")
-    if not 0 <= node.inside_max < PID_MAX:
-        yield _wrong("node.inside_max", node.inside_max, "from 0")
+    for field in ("inside_max", "early"):
+        if not 0 <= getattr(node, field) < PID_MAX:
+            yield _wrong(f"node.{field}", getattr(node, field), "from 0")
     texts = [node.address, node.system, node.user, *node.labels, *node.labels.values()]
     if any(len(text) > TEXT_MAX for text in texts):
         yield _wrong("node.labels", "", f"up to {TEXT_MAX} characters each")

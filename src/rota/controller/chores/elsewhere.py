@@ -41,7 +41,7 @@ Answer = TypeVar("Answer")
 Voice = Literal["waiting", "ok", "silent"]
 
 
-class Standing(msgspec.Struct):
+class InventoryStanding(msgspec.Struct):
     """How things are with the inventory; ``silent``: its last answer stands."""
 
     url: str
@@ -62,7 +62,7 @@ class Elsewhere:
         self._host = host
         self._client = client
         self._poll_s = poll_s
-        self.standing = Standing(url)
+        self.standing = InventoryStanding(url)
         #: What it was told: job -> uuids.
         self._told: dict[int, tuple[str, ...]] = {}
         self._tells = True

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -19,11 +19,14 @@ from rota.controller.tick.forecast import size_of
 from rota.core.changes import events as ev
 from rota.core.facts.array import Array
 from rota.core.facts.errors import RotaError
-from rota.scheduling.answers.bands import Bands, Record, Word
-from rota.scheduling.answers.line_plan import LONG, plan_line
-from rota.scheduling.answers.waiting_line import KINDS, SOON_S, line_in_steps, packed
+from rota.scheduling.answers.bands import BandRecord, Bands
+from rota.scheduling.answers.line_plan import LONG
+from rota.scheduling.answers.line_play import play_line
+from rota.scheduling.answers.waiting_line import KINDS, line_in_steps, packed, piece_of
+from rota.scheduling.answers.words import Said, ToldWords
 from rota.scheduling.later.predict_runs import kinds_of
 from rota.scheduling.limits.least import least_of
+from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -42,16 +45,7 @@ EVERY_S, ANYWAY_S = 2.0, 60.0
 REST_S = 0.002
 #: What was learned is saved at most so often.
 SAVE_S = 60.0
-#: Words that are kept until their job starts; of more jobs nothing is learned.
-WORDS_MAX = 20_000
 BOOKMARK = "bands"
-
-
-class Said(NamedTuple):
-    """What was said of a job, and when."""
-
-    at_s: float
-    word: Word
 
 
 class Foretelling:
@@ -60,8 +54,7 @@ class Foretelling:
     def __init__(self, host: Host) -> None:
         self._host = host
         self.bands = Bands()
-        #: The first word about each job that waits.
-        self._words: dict[int, Said] = {}
+        self._words = ToldWords()
         self._line: WaitingLine | None = None
         self._planned_s: dict[int, float] = {}
         self._looked_s, self._seen, self._saved_s = 0.0, 0, 0.0
@@ -88,14 +81,13 @@ class Foretelling:
         line = self._line = await _in_turns(line_in_steps(host.scheduler, now_s, self._lasts_s))
         waits_s = await asyncio.to_thread(_planned, line)
         self._planned_s = dict(zip(line.jobs, waits_s, strict=True))
-        for job in [job for job in self._words if job not in self._planned_s]:
+        for job in [job for job in self._words.jobs if job not in self._planned_s]:
             if job not in host.cluster.jobs or job in host.cluster.lanes.where:
-                del self._words[job]
+                self._words.forget(job)
+        self._words.pass_time(now_s, self.bands)
         for job, planned_s in self._planned_s.items():
-            if len(self._words) >= WORDS_MAX:
-                break
             if planned_s < float("inf"):
-                self._words.setdefault(job, Said(now_s, self.bands.say(planned_s)))
+                self._words.keep(job, Said(now_s, self.bands.say(planned_s)))
 
     @property
     def jobs(self) -> list[int]:
@@ -116,15 +108,18 @@ class Foretelling:
             return None
         return Said(self._looked_s, self.bands.say(planned_s))
 
-    async def of_new(self, spec: JobSpec, ahead: int) -> Said | None:
-        """The same for a job that would stand behind so many others."""
+    def of_new(self, spec: JobSpec, ahead: int) -> Said | None:
+        """The same for a job that would stand behind so many others. Takes long for a long line."""
         line, now_s = self._line, self._host.clock.now_s()
         if line is None:
             return None
-        shape = self._host.cluster.lanes.shape_of(spec)
-        piece = (packed(least_of(shape)), max(self._lasts_s(spec, 0.0), SOON_S))
-        more = line._replace(pieces=[*line.pieces[:ahead], piece])
-        *_, planned_s = await asyncio.to_thread(_planned, more)
+        cluster = self._host.cluster
+        size = packed(least_of(cluster.lanes.shape_of(spec)))
+        passes_s = run_s_of(cluster, spec, spec.roles)
+        piece = piece_of(cluster, spec, size, passes_s, self._lasts_s)
+        at = min(ahead, len(line.pieces))
+        more = line._replace(pieces=[*line.pieces[:at], piece, *line.pieces[at:]])
+        planned_s = _planned(more, at)[at]
         return Said(now_s, self.bands.say(planned_s)) if planned_s < float("inf") else None
 
     def hear(self, records: Sequence[Recorded]) -> None:
@@ -132,14 +127,9 @@ class Foretelling:
         for record in records:
             event = record.event
             if isinstance(event, ev.AttemptStarted):
-                self._starts(event.job, event.started_s)
+                self._words.start(event.job, event.started_s, self.bands)
             elif isinstance(event, ev.JobSettled):
-                self._words.pop(event.job, None)
-
-    def _starts(self, job: int, started_s: float) -> None:
-        said = self._words.pop(job, None)
-        if said is not None:
-            self.bands.learn(said.word, max(started_s - said.at_s, 0.0))
+                self._words.forget(event.job)
 
     def _lasts_s(self, spec: JobSpec, ran_s: float) -> float:
         limit_s = float(spec.time_limit_s or spec.estimate_s)
@@ -155,7 +145,7 @@ class Foretelling:
             return
         if kept:
             try:
-                self.bands = Bands(msgspec.json.decode(kept, type=Record))
+                self.bands = Bands(msgspec.json.decode(kept, type=BandRecord))
             except msgspec.MsgspecError:
                 log.info("what was learned about starts has another form; it is learned anew")
         self._saved = self.bands.told
@@ -181,8 +171,8 @@ async def _in_turns(steps: Generator[None, None, WaitingLine]) -> WaitingLine:
         await asyncio.sleep(0)
 
 
-def _planned(line: WaitingLine) -> list[float]:
-    return [*plan_line(line.free, line.running, line.pieces, KINDS)]
+def _planned(line: WaitingLine, last: int | None = None) -> list[float]:
+    return play_line(line.rule, line.free, line.running, line.pieces, KINDS, last)
 
 
 def _keep(text: str, store: Store) -> None:

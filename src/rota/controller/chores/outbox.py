@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.notify.collect import Collector
+from rota.notify.collect import NoticeCollector
 from rota.notify.courier import BOOKMARK, Bookmark, Courier
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def open_outbox(host: Host, settings: Notify) -> Outbox:
     """
     loop = asyncio.get_running_loop()
     store = host.store
-    collector = Collector(store, settings, host.cluster.ids.cluster_id)
+    collector = NoticeCollector(store, settings, host.cluster.ids.cluster_id)
     newest = host.newest_seq
     place = store.bookmark(BOOKMARK)
     if not place:

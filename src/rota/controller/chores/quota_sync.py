@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
     from rota.core.facts.tenant import Limits
-    from rota.quotas.api import Answer, Source
+    from rota.quotas.api import QuotaSource, SourceAnswer
 
 log = logging.getLogger("rota.controller")
 
@@ -47,7 +47,7 @@ _FIELDS = (
 )
 
 
-class Standing(msgspec.Struct):
+class ProviderStanding(msgspec.Struct):
     """How things are with the provider; ``state`` is ``waiting``, ``ok`` or ``silent``."""
 
     provider: str
@@ -62,13 +62,13 @@ class Standing(msgspec.Struct):
 class QuotaSync:
     """Keeps the state in step with one source."""
 
-    def __init__(self, host: Host, source: Source, poll_s: float) -> None:
+    def __init__(self, host: Host, source: QuotaSource, poll_s: float) -> None:
         self._host = host
         self._source = source
         self._poll_s = poll_s
         self._breaker = Breaker()
         self._busy = asyncio.Lock()
-        self.standing = Standing(source.name)
+        self.standing = ProviderStanding(source.name)
         #: By project: what kept it from being read or written.
         self._problems: dict[str, str] = {}
         #: What Rota counted when the provider last told.
@@ -116,7 +116,7 @@ class QuotaSync:
                 log.warning("what %s says of quotas could not be noted: %s", self._name, error)
                 return
             self._tell(problems | answer.problems)
-            self.standing = Standing(self._name, "ok", self._host.clock.now_s())
+            self.standing = ProviderStanding(self._name, "ok", self._host.clock.now_s())
 
     def warning(self, project: str) -> str:
         """What people must know of a project's quota; empty: nothing."""
@@ -170,7 +170,7 @@ class QuotaSync:
         if before.state != "silent" or before.problem != problem:
             log.warning("%s, which has the quotas, does not answer: %s", self._name, problem)
         since_s = before.silent_s if before.state == "silent" else now
-        self.standing = Standing(self._name, "silent", before.answered_s, since_s, problem)
+        self.standing = ProviderStanding(self._name, "silent", before.answered_s, since_s, problem)
 
     def _tell(self, problems: dict[str, str]) -> None:
         for project, problem in problems.items():
@@ -267,7 +267,7 @@ class QuotaSync:
         return found
 
     async def _see(
-        self, answer: Answer, before: dict[str, Amount], written: Mapping[str, Limits | None]
+        self, answer: SourceAnswer, before: dict[str, Amount], written: Mapping[str, Limits | None]
     ) -> None:
         cluster, now_s = self._host.cluster, self._host.clock.now_s()
         known, outers = cluster.accounts.outer, []
@@ -295,7 +295,7 @@ class QuotaSync:
         return held
 
 
-def _in_engines(cluster: Cluster, number: int, source: Source) -> Amount:
+def _in_engines(cluster: Cluster, number: int, source: QuotaSource) -> Amount:
     held = NOTHING
     for attempt in cluster.jobs[number].live_attempts:
         node = cluster.nodes.get(attempt.allocation.node)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.controller.loop import Host
-    from rota.store.heads import Head, Lookout
+    from rota.store.heads import HeadRecord, Lookout
 
 log = logging.getLogger("rota.controller")
 
@@ -41,7 +41,7 @@ class Reign:
         self,
         host: Host,
         lookout: Lookout,
-        me: Callable[[int, int], Head],
+        me: Callable[[int, int], HeadRecord],
         stop: asyncio.Event,
     ) -> None:
         self._host, self._lookout, self._me, self._stop = host, lookout, me, stop
@@ -50,16 +50,16 @@ class Reign:
         self._own_url = me(0, 0).url
 
     @property
-    def standbys(self) -> list[Head]:
+    def standbys(self) -> list[HeadRecord]:
         """The heads that wait to take over."""
         return [head for head in self._attention.present() if head.url != self._own_url]
 
     @property
-    def others(self) -> list[tuple[Head, float]]:
+    def others(self) -> list[tuple[HeadRecord, float]]:
         """The other heads, and for how long each has said nothing; also those that may be gone."""
         return [one for one in self._attention.known() if one[0].url != self._own_url]
 
-    def hand_over(self) -> Head:
+    def hand_over(self) -> HeadRecord:
         """End in order, so that a head that stands by takes over now. Which one, most likely."""
         waiting = self.standbys
         if not waiting:
@@ -85,16 +85,17 @@ class Reign:
             await asyncio.sleep(BEAT_S)
 
     async def _renew(self) -> None:
+        """First its own word: a head that was cut off before it is deposed much later."""
         self._beat += 1
-        epoch = await asyncio.to_thread(self._look)
+        epoch = await asyncio.to_thread(self._lookout.epoch)
         said = msgspec.json.encode(self._me(self._beat, epoch)).decode()
         await self._host.write(lambda store: store.set_bookmark(LEADER, said))
+        await asyncio.to_thread(self._look)
 
-    def _look(self) -> int:
+    def _look(self) -> None:
         self._attention.hears({head.url: head for head in self._lookout.heads()})
         for url in self._attention.gone(FORGOTTEN_S):
             self._lookout.unsay(url)
-        return self._lookout.epoch()
 
 
 def _now_s() -> float:

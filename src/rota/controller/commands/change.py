@@ -9,7 +9,7 @@ import msgspec
 from rota.controller.commands.clusters import refuse_place
 from rota.controller.commands.commands import (
     Cancel,
-    Changed,
+    ChangedJobs,
     Hold,
     Refusal,
     Release,
@@ -68,7 +68,7 @@ def may_change(actor: Actor, owner: str) -> bool:
     return actor.access is Access.USER and actor.user == owner
 
 
-def change_selected(scribe: Scribe, command: Select) -> Changed:
+def change_selected(scribe: Scribe, command: Select) -> ChangedJobs:
     """Carry out one of the commands on several jobs; each job succeeds or is refused by itself."""
     cluster = scribe.cluster
     changed: dict[int, None] = {}
@@ -86,7 +86,7 @@ def change_selected(scribe: Scribe, command: Select) -> Changed:
             changed.update(dict.fromkeys(_change_one(scribe, command, item)))
         except Rejected as error:
             refused.append(Refusal(item, error.detail))
-    return Changed(tuple(changed), tuple(refused))
+    return ChangedJobs(tuple(changed), tuple(refused))
 
 
 def _ids_of(cluster: Cluster, command: Select) -> tuple[int, ...]:
@@ -204,7 +204,7 @@ def _refuse_ended(cluster: Cluster, array: Array) -> None:
 def _concerns(command: Select, job: Job) -> bool:
     """Whether a command on the whole array says anything about this element of it."""
     if isinstance(command, Hold):
-        return job.state in WAITING and not job.held
+        return (job.state in WAITING and not job.held) or _is_early(job)
     if isinstance(command, Release):
         return job.held
     if isinstance(command, Requeue):
@@ -226,7 +226,17 @@ def cancel_job(scribe: Scribe, job: Job, detail: str) -> None:
     lifecycle.settle(scribe, job, Outcome(JobState.CANCELLED, Cause.CANCELLED, detail))
 
 
+def _is_early(job: Job) -> bool:
+    """Whether it waits inside an engine before there is room for it."""
+    live = job.live_attempts
+    return bool(live) and all(attempt.allocation.early for attempt in live)
+
+
 def _hold_job(scribe: Scribe, job: Job) -> None:
+    if _is_early(job):
+        # It comes back, and is held then.
+        _requeue_job(scribe, job, hold=True)
+        return
     if job.state not in WAITING:
         raise Conflict(
             f"job {job.id} is {job.state}; only a waiting job can be held (requeue it "
@@ -297,7 +307,9 @@ def _resume_job(scribe: Scribe, job: Job) -> None:
     scribe.emit(ev.JobResumed(job=job.id))
 
 
-def update(scribe: Scribe, command: Update, read_array: Callable[[int], Array | None]) -> Changed:
+def update(
+    scribe: Scribe, command: Update, read_array: Callable[[int], Array | None]
+) -> ChangedJobs:
     """Replace parts of a spec. For an array: of its untouched elements."""
     cluster = scribe.cluster
     if command.dependencies is not None:
@@ -310,7 +322,7 @@ def update(scribe: Scribe, command: Update, read_array: Callable[[int], Array | 
         spec = _new_spec(cluster, array.spec, command, array.id)
         scribe.emit(ev.ArrayChanged(array=array.id, spec=spec, cap=command.array_cap))
         lifecycle.consider(scribe, array.id)
-        return Changed((array.id,))
+        return ChangedJobs((array.id,))
     job = own_job(scribe, command.actor, command.job)
     asked = set(command.changes)
     if job.state in ACTIVE and (not asked <= RUNNING_FIELDS or command.dependencies is not None):
@@ -326,7 +338,7 @@ def update(scribe: Scribe, command: Update, read_array: Callable[[int], Array | 
         spec = promised.unpromised(spec)
     scribe.emit(ev.JobUpdated(job=job.id, spec=spec))
     lifecycle.consider(scribe, job.id)
-    return Changed((job.id,))
+    return ChangedJobs((job.id,))
 
 
 def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> JobSpec:

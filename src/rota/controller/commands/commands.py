@@ -8,7 +8,7 @@ import msgspec
 
 from rota.core.facts.checkpoint import Checkpoint
 from rota.core.facts.gpu_use import Overuse
-from rota.core.facts.indices import Run
+from rota.core.facts.indices import IndexRun
 from rota.core.facts.job import JobSpec
 from rota.core.facts.parents import Dependency
 from rota.core.facts.placing import Taint
@@ -16,6 +16,7 @@ from rota.core.facts.site.clusters import Vdc
 from rota.core.facts.site.outer import Outer
 from rota.core.facts.site.pilot import Pilot
 from rota.core.facts.tenant import Actor, Group, Project, Queue, Reservation, Token, User
+from rota.scheduling.answers.pledging import Weighed
 
 
 class Submission(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,7 +25,7 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     spec: JobSpec
     blobs: dict[str, bytes] = {}
     held: bool = False
-    runs: tuple[Run, ...] = ()
+    runs: tuple[IndexRun, ...] = ()
     cap: int = 0
     rows: tuple[tuple[str, ...], ...] = ()
     #: Sets the cap of ``spec.group``; None leaves it as it is.
@@ -32,6 +33,8 @@ class Submission(msgspec.Struct, frozen=True, kw_only=True):
     #: Its deadline is to be promised; and how probable it is that it is met without a promise.
     promise: bool = False
     chance: float = 0.0
+    #: What can be promised, where that was worked out before; None: it is to be worked out.
+    weighed: Weighed | None = None
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,6 +51,8 @@ class Submit(Command, frozen=True, kw_only=True):
     digest: str = ""
     #: How many jobs of the caller may wait, unless a quota says otherwise; 0: any number.
     most_waiting: int = 0
+    #: How many promises of the caller may be open; 0: any number.
+    most_promised: int = 0
 
 
 class Select(Command, frozen=True, kw_only=True):
@@ -373,7 +378,7 @@ class Refusal(msgspec.Struct, frozen=True):
     reason: str
 
 
-class Changed(msgspec.Struct, frozen=True):
+class ChangedJobs(msgspec.Struct, frozen=True):
     """The answer to a command on several jobs."""
 
     changed: tuple[int, ...] = ()

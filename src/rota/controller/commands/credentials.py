@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from rota.controller.tick.scribe import Scribe
     from rota.core.facts.tenant import Token
 
+#: Tokens that one user may have.
+TOKENS_MAX = 1000
+
 
 def make_token(scribe: Scribe, command: cmd.MakeToken) -> Token:
     """A user may make and revoke tokens of that user, never with more rights than it has."""
@@ -28,9 +31,26 @@ def make_token(scribe: Scribe, command: cmd.MakeToken) -> Token:
         require(actor, Access.ADMIN)
     if command.token.project:
         named(scribe.cluster.accounts.projects, "project", command.token.project)
+    _refuse_more(scribe, command)
     token = _no_longer(command.token, scribe.cluster.accounts.tokens.get(actor.token))
     scribe.emit(ev.TokenMade(token=token))
     return token
+
+
+def _refuse_more(scribe: Scribe, command: cmd.MakeToken) -> None:
+    """All tokens are in memory. Where there are so many, those that have ended make way."""
+    actor, known = command.actor, scribe.cluster.accounts.tokens.values()
+    own = [one for one in known if one.user == actor.user]
+    if actor.access is Access.ADMIN or len(own) < TOKENS_MAX:
+        return
+    ended = [one.id for one in own if 0 < one.expires_s <= scribe.now_s]
+    for token in ended:
+        scribe.emit(ev.TokenRevoked(token=token))
+    held = len(own) - len(ended)
+    if held >= TOKENS_MAX:
+        allowed = f"user {actor.user} may have {TOKENS_MAX} tokens and has {held}"
+        text = f"token: 1 more is not allowed; {allowed}; revoke one first"
+        raise Conflict(text, field="token", value=1, allowed=allowed)
 
 
 def _no_longer(token: Token, maker: Token | None) -> Token:

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.controller.commands.commands import Answered, Submission
+from rota.controller.commands.commands import Answered, Submission, Submit
 from rota.core.changes import events as ev
-from rota.core.facts.errors import Conflict, Rejected
+from rota.core.facts.errors import Busy, Conflict, Rejected
 from rota.core.facts.tenant import Reservation
 from rota.core.words.units import format_duration, format_when
-from rota.scheduling.answers.pledging import Pledge, pledge_for
+from rota.scheduling.answers.pledging import Pledge, ground_of, pledge_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,14 +19,19 @@ if TYPE_CHECKING:
     from rota.controller.tick.scribe import Scribe
     from rota.core.cluster import Cluster
     from rota.core.facts.job import JobSpec
+    from rota.core.facts.tenant import Actor
     from rota.scheduling.scheduler import Scheduler
 
 #: With a smaller chance the answer is no.
 LEAST_CHANCE = 0.5
 
 
+class Overtaken(Busy):
+    """What a promise rests on has changed since it was worked out."""
+
+
 def answer(
-    scribe: Scribe, scheduler: Scheduler, taken: Sequence[Submission]
+    scribe: Scribe, scheduler: Scheduler, command: Submit, taken: Sequence[Submission]
 ) -> tuple[Pledge | None, Answered | None]:
     """What is said of the deadline of a job that asks for a promise; a no is a refusal."""
     if not any(submission.promise for submission in taken):
@@ -35,7 +40,8 @@ def answer(
         raise Rejected.because("promise", True, "promises are asked for job by job, not in a batch")
     (submission,) = taken
     refuse_unfit(submission)
-    found = pledge_for(scheduler, submission.spec, scribe.now_s)
+    refuse_more_promises(scribe.cluster, command.actor, command.most_promised)
+    found = _found(scribe, scheduler, submission)
     if found is not None and is_in_time(found, submission.spec):
         return found, Answered(start_s=found.start_s)
     if submission.chance >= LEAST_CHANCE:
@@ -46,6 +52,34 @@ def answer(
         value=format_when(submission.spec.deadline_s),
         allowed="a later deadline, a shorter time limit, or a deadline without a promise",
     )
+
+
+def _found(scribe: Scribe, scheduler: Scheduler, submission: Submission) -> Pledge | None:
+    """Worked out here, or before and still true: then the room is as it was."""
+    spec, weighed = submission.spec, submission.weighed
+    if weighed is None:
+        return pledge_for(scheduler, spec, scribe.now_s)
+    if weighed.pledge is None:
+        return None
+    pledge = weighed.pledge._replace(start_s=max(weighed.pledge.start_s, scribe.now_s))
+    if not is_in_time(pledge, spec):
+        return pledge
+    if ground_of(scribe.cluster, pledge.room) != weighed.ground:
+        raise Overtaken("promise: the site changes too fast to say what can be promised", 1.0)
+    return pledge
+
+
+def refuse_more_promises(cluster: Cluster, actor: Actor, most: int) -> None:
+    """Room that is kept for one user is nobody else's."""
+    if not most:
+        return
+    kept = [one.job for one in cluster.reservations.values() if one.room]
+    user, jobs = actor.user, cluster.jobs
+    held = sum(job in jobs and jobs[job].spec.user == user for job in kept)
+    if held >= most:
+        allowed = f"user {user} may have {most} promises open (limits.promises) and has {held}"
+        text = f"promise: 1 more is not allowed; {allowed}"
+        raise Conflict(text, field="promise", value=1, allowed=allowed)
 
 
 def refuse_unfit(submission: Submission) -> None:

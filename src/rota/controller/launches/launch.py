@@ -21,7 +21,7 @@ from rota.controller.launches.variables import (
     own_variables,
     shared_variables,
 )
-from rota.controller.launches.world import World, world_of
+from rota.controller.launches.world import GangWorld, world_of
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import Cause, Phase
 from rota.rpc.messages import EngineOrder, Launch, Saved, Wanted
@@ -57,7 +57,7 @@ def wanted(
     task: int,
     read_blob: Callable[[str], bytes],
     everywhere: Mapping[str, str],
-    world: World | None = None,
+    world: GangWorld | None = None,
     open_sealed: Callable[[bytes], bytes] = bytes,
 ) -> Wanted:
     """The order for one live attempt. Without a launch when it must not be started (again).

@@ -9,7 +9,7 @@ from rota.controller.launches.world import LOOPBACK, per_node, role_of
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from rota.controller.launches.world import World
+    from rota.controller.launches.world import GangWorld
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Attempt, Job
     from rota.core.facts.node import NodeSpec
@@ -111,7 +111,7 @@ def alone_variables(attempt: Attempt) -> dict[str, str]:
     }
 
 
-def shared_variables(task: int, world: World) -> dict[str, str]:
+def shared_variables(task: int, world: GangWorld) -> dict[str, str]:
     """Where a task of several stands among them, and what the job has on each node."""
     member = world.members[task]
     size, count = str(len(world.members)), str(len(world.nodes))
@@ -134,7 +134,7 @@ def shared_variables(task: int, world: World) -> dict[str, str]:
     }
 
 
-def gang_variables(cluster: Cluster, job: Job, task: int, world: World) -> dict[str, str]:
+def gang_variables(cluster: Cluster, job: Job, task: int, world: GangWorld) -> dict[str, str]:
     """How the members of a gang find each other: as torch wants it, and as a step of Slurm."""
     member = world.members[task]
     here, size = world.nodes[member.node], str(len(world.members))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 
 
-class Member(NamedTuple):
+class WorldMember(NamedTuple):
     """One task of the world, and where it stands in it."""
 
     task: int
@@ -35,13 +35,13 @@ class Member(NamedTuple):
     local_rank: int
 
 
-class World(NamedTuple):
+class GangWorld(NamedTuple):
     """Who takes part.
 
     What is the same for many members is worked out once: there may be thousands of them.
     """
 
-    members: dict[int, Member]
+    members: dict[int, WorldMember]
     #: In the order of their ranks, and the ranks on each of them.
     nodes: dict[str, list[int]]
     #: CPUs that the job holds on each node.
@@ -54,9 +54,9 @@ class World(NamedTuple):
     told: bytes = b""
 
 
-def world_of(cluster: Cluster, job: Job) -> World:
+def world_of(cluster: Cluster, job: Job) -> GangWorld:
     """The world as it is now: without those that were asked to leave it."""
-    members: dict[int, Member] = {}
+    members: dict[int, WorldMember] = {}
     nodes: dict[str, list[int]] = {}
     milli: dict[str, int] = {}
     order: dict[str, int] = {}
@@ -64,12 +64,12 @@ def world_of(cluster: Cluster, job: Job) -> World:
     for rank, (task, attempt) in enumerate(placed):
         node = attempt.allocation.node
         here = nodes.setdefault(node, [])
-        members[task] = Member(task, rank, node, order.setdefault(node, len(order)), len(here))
+        members[task] = WorldMember(task, rank, node, order.setdefault(node, len(order)), len(here))
         here.append(rank)
         milli[node] = milli.get(node, 0) + attempt.allocation.cpu_milli
     first = placed[0][1] if placed else None
     home = cluster.nodes.get(first.allocation.node) if first is not None else None
-    world = World(
+    world = GangWorld(
         members,
         nodes,
         # A task that holds a part of a CPU is told of a whole one.
@@ -100,7 +100,7 @@ def _version(job: Job) -> int:
     return len(mine) + left
 
 
-def _encode(world: World, job: Job) -> bytes:
+def _encode(world: GangWorld, job: Job) -> bytes:
     """What a member reads when it was told that the world has changed.
 
     ``version`` grows with each change within one round.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
     from rota.core.facts.policy import Policy
-    from rota.scheduling.api import Plan, Start
+    from rota.scheduling.api import PassResult, Start
     from rota.scheduling.registry import Catalog
 
 #: Starts decided in one tick: a cold start of a deep queue is spread over several ticks.
@@ -62,13 +62,16 @@ class Passes:
         #: Passes since the last record that looked at everything because somebody asked.
         self._reopened_s: list[float] = []
 
-    def run(self, scribe: Scribe, limit: int = STARTS_PER_TICK) -> Plan:
+    def run(self, scribe: Scribe, limit: int = STARTS_PER_TICK) -> PassResult:
         """Decide, and tell the scribe; the plan says whether there is more to do right away."""
         scribe.actor = SCHEDULER
         looks, began_s = self.scheduler.looks, self._clock()
         plan = self.scheduler.run(scribe.now_s, limit)
         self.took_s = self._clock() - began_s
         self.ahead = sum(start.ahead for start in plan.starts)
+        for back in plan.returns:
+            job = scribe.cluster.jobs[back.job]
+            lifecycle.put_back(scribe, job, Cause.PREEMPTED, back.detail)
         for eviction in plan.evictions:
             lifecycle.evict(scribe, eviction)
         for start in plan.starts:

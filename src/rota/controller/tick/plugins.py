@@ -19,7 +19,7 @@ from types import MappingProxyType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.core.facts.errors import Rejected
-from rota.scheduling.guarded import Overrun
+from rota.scheduling.guarded import PluginOverrun
 from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.registry import Catalog, scorer_weight
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from rota.core.facts.policy import Policy
-    from rota.scheduling.guarded import Watch
+    from rota.scheduling.guarded import PluginWatch
 
 
 class Point(NamedTuple):
@@ -143,11 +143,11 @@ def _named(place: str) -> object:
 
 
 @contextmanager
-def time_limit(watch: Watch) -> Iterator[None]:
+def time_limit(watch: PluginWatch) -> Iterator[None]:
     """While this is open, a plug-in of ``watch`` that overruns its budget is interrupted.
 
-    A timer looks on and raises ``Overrun`` inside the plug-in, wherever it is; nothing else is
-    ever interrupted. Signals reach the main thread only: in another thread, plug-ins are judged
+    A timer looks on and raises ``PluginOverrun`` inside the plug-in, wherever it is; nothing else
+    is ever interrupted. Signals reach the main thread only: in another thread, plug-ins are judged
     when they come back. Code that loops in C without running any Python cannot be stopped.
     """
     main = threading.current_thread() is threading.main_thread()
@@ -157,7 +157,7 @@ def time_limit(watch: Watch) -> Iterator[None]:
 
     def look(_number: int, _frame: FrameType | None) -> None:
         if watch.overdue():
-            raise Overrun
+            raise PluginOverrun
 
     period_s = max(watch.budget_s / 2, PERIOD_S_MIN)
     began_s = time.monotonic()

@@ -3,6 +3,18 @@ import { h, $ } from "./dom.js";
 
 export class Refused extends Error {}
 
+// Too much was asked at once, and nothing was done: asked again when the server says, a few times.
+async function patiently(ask) {
+  let answer = await ask();
+  for (let left = 3; answer.status === 429 && left; left -= 1) {
+    const pause = Number(answer.headers.get("Retry-After"));
+    if (!(pause <= 10)) break;
+    await new Promise((go) => setTimeout(go, 1000 * pause));
+    answer = await ask();
+  }
+  return answer;
+}
+
 async function answered(method, path, body) {
   const headers = { "X-Rota-Page": "1" };
   const asked = { method, headers, credentials: "same-origin" };
@@ -10,7 +22,7 @@ async function answered(method, path, body) {
     headers["Content-Type"] = "application/json";
     asked.body = JSON.stringify(body);
   }
-  const answer = await fetch(path, asked);
+  const answer = await patiently(() => fetch(path, asked));
   if (answer.status === 401 && document.documentElement.dataset.user) {
     const here = location.pathname + location.search;
     location.assign(`/web/sign-in?next=${encodeURIComponent(here)}`);
