@@ -8,18 +8,18 @@ from rota.core.facts.states import Cause
 from rota.rpc.messages import Desired, Launch, Observed, Seen, Sighting, Wanted, Welcome
 from rota.session.agent import KILL_AGAIN_S, START_TOLD_S, Agent
 from rota.session.instructions import (
-    Ended,
+    Began,
     Forget,
     GiveUp,
+    Gone,
     Instruction,
     Keep,
     KeeperAll,
-    Known,
+    KnownAttempt,
     Redial,
     Seek,
     Signal,
     Spawn,
-    Started,
 )
 
 SESSION = 7
@@ -33,22 +33,22 @@ def new(uid: str, **fields: float) -> Wanted:
     return Wanted(uid, launch(uid, **fields))
 
 
-def started(uid: str, pid: int = 100) -> Started:
-    return Started(uid, pid, 5, 1.0)
+def started(uid: str, pid: int = 100) -> Began:
+    return Began(uid, pid, 5, 1.0)
 
 
-def ended(uid: str, code: int | None = 0, **fields: object) -> Ended:
-    return Ended(uid, 1.0, 2.0, code, **fields)
+def ended(uid: str, code: int | None = 0, **fields: object) -> Gone:
+    return Gone(uid, 1.0, 2.0, code, **fields)
 
 
-def running(uid: str, pid: int = 100, keep: Keep = Keep()) -> Known:  # noqa: B008
-    return Known(uid, "running", keep, pid=pid, start=5, started_s=1.0)
+def running(uid: str, pid: int = 100, keep: Keep = Keep()) -> KnownAttempt:  # noqa: B008
+    return KnownAttempt(uid, "running", keep, pid=pid, start=5, started_s=1.0)
 
 
 class Node:
     """An agent with a clock, a keeper that has nothing yet, and a controller on the line."""
 
-    def __init__(self, *known: Known, synced: bool = True) -> None:
+    def __init__(self, *known: KnownAttempt, synced: bool = True) -> None:
         self.agent = Agent()
         self.now_s = 1000.0
         self.number = 0
@@ -76,7 +76,7 @@ class Node:
         message = Desired(self.session, self.number, wanted, gone, full)
         return self.agent.on_desired(message, self.now_s)
 
-    def hears(self, *events: Started | Ended) -> list[Instruction]:
+    def hears(self, *events: Began | Gone) -> list[Instruction]:
         """News of the keeper, and the moment after which a start is reported."""
         out = self.agent.on_keeper_events(events, self.now_s)
         return out + self.agent.on_timer(self.now_s + START_TOLD_S)
@@ -276,7 +276,7 @@ def test_what_still_runs_unwanted_is_in_the_full_set():
 
 
 def test_what_ended_unwanted_is_forgotten():
-    node = Node(Known("old", "ended", code=0), synced=False)
+    node = Node(KnownAttempt("old", "ended", code=0), synced=False)
     node.dial()
 
     told = node.full()
@@ -452,17 +452,17 @@ def test_one_that_finished_well_before_the_kill_is_not_called_out_of_memory():
 @pytest.mark.parametrize(
     ("event", "cause", "code"),
     [
-        (Ended("a", 0.0, 2.0, error="working folder /x: no such directory"),
+        (Gone("a", 0.0, 2.0, error="working folder /x: no such directory"),
          Cause.START_FAILED, None),
-        (Ended("a", 1.0, 2.0, 127, error="command not found: foo"), Cause.EXIT, 127),
-        (Ended("a", 1.0, 2.0, error="exit code lost: keeper was killed", lost=True),
+        (Gone("a", 1.0, 2.0, 127, error="command not found: foo"), Cause.EXIT, 127),
+        (Gone("a", 1.0, 2.0, error="exit code lost: keeper was killed", lost=True),
          Cause.NODE_LOST, None),
-        (Ended("a", 0.0, 2.0, error="whether it ran is not known", lost=True),
+        (Gone("a", 0.0, 2.0, error="whether it ran is not known", lost=True),
          Cause.NODE_LOST, None),
     ],
     ids=["no start", "no command", "no exit code", "no pid"],
 )  # fmt: skip
-def test_trouble_is_reported_with_its_cause(event: Ended, cause: Cause, code: int | None):
+def test_trouble_is_reported_with_its_cause(event: Gone, cause: Cause, code: int | None):
     node = Node()
     node.change(new("a"))
 
@@ -498,7 +498,9 @@ class TestKeeperComesBack:
         node.run("a")
         node.agent.on_keeper_lost()
 
-        told = node.agent.on_keeper_all(KeeperAll((Known("a", "ended", code=6),)), node.now_s)
+        told = node.agent.on_keeper_all(
+            KeeperAll((KnownAttempt("a", "ended", code=6),)), node.now_s
+        )
 
         assert [item.exit_code for item in seen(told)] == [6]
 
@@ -519,7 +521,7 @@ class TestKeeperComesBack:
         node.change(Wanted("a", stop=Cause.CANCELLED))
         node.agent.on_keeper_lost()
 
-        told = node.agent.on_keeper_all(KeeperAll((Known("a", "starting"),)), node.now_s)
+        told = node.agent.on_keeper_all(KeeperAll((KnownAttempt("a", "starting"),)), node.now_s)
 
         assert told == [GiveUp("a")]
 

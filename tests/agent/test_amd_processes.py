@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from rota.agent.machine.amd_processes import SEARCH_EVERY, AmdProcesses, CardUse
-from rota.agent.machine.readings import Held, open_sources
+from rota.agent.machine.readings import DeviceHolder, open_sources
 from rota.core.facts.node import Device
 
 FIRST, SECOND = "0000:03:00.0", "0000:83:00.0"
@@ -115,4 +115,4 @@ def test_the_cards_of_a_node_are_looked_at_with_their_processes(machine: Machine
 
     (source,) = open_sources((Device(5, "a1"),), "", machine.root)
 
-    assert source.look()[1] == [Held(5, 41, 2)]
+    assert source.look()[1] == [DeviceHolder(5, 41, 2)]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.files.bundles import BundleFailed, Bundles
+from rota.agent.files.bundles import BundleFailed, NodeBundles
 from tests.agent import support
 
 pytestmark = pytest.mark.root
@@ -124,14 +124,14 @@ REFUSED: dict[str, tuple[list[Member], str]] = {
 
 
 @pytest.fixture
-def shelf() -> Iterator[Bundles]:
+def shelf() -> Iterator[NodeBundles]:
     with support.folder() as folder:
         (folder / "agent" / "rootonly").mkdir(parents=True, mode=0o700)
         (folder / "agent" / "rootonly" / "flag").write_text(SECRET)
-        yield Bundles(folder / "agent")
+        yield NodeBundles(folder / "agent")
 
 
-def take_in(shelf: Bundles, body: bytes) -> str:
+def take_in(shelf: NodeBundles, body: bytes) -> str:
     digest = hashlib.sha256(body).hexdigest()
     shelf.add(digest, 0, body)
     shelf.keep(digest)
@@ -146,7 +146,7 @@ def archive_of(members: list[Member], form: int = tarfile.PAX_FORMAT) -> bytes:
     return body.getvalue()
 
 
-def world(shelf: Bundles) -> dict[str, tuple[int, int, int, bytes]]:
+def world(shelf: NodeBundles) -> dict[str, tuple[int, int, int, bytes]]:
     """Everything beside the unpacked folders: its owner, mode, links and content."""
     top = Path(shelf.folder_of("u1")).parents[1]
     return {
@@ -168,7 +168,7 @@ FORMS += [(case, tarfile.GNU_FORMAT) for case in REFUSED if not case.startswith(
 
 @pytest.mark.parametrize(("case", "form"), FORMS)
 def test_an_archive_that_leads_out_is_refused_and_touches_nothing(
-    shelf: Bundles, case: str, form: int
+    shelf: NodeBundles, case: str, form: int
 ):
     members, said = REFUSED[case]
     digest = take_in(shelf, archive_of(members, form))
@@ -181,14 +181,14 @@ def test_an_archive_that_leads_out_is_refused_and_touches_nothing(
     assert shelf.left_over() == set()
 
 
-def test_headers_that_are_about_headers_without_an_end_are_refused(shelf: Bundles):
+def test_headers_that_are_about_headers_without_an_end_are_refused(shelf: NodeBundles):
     digest = take_in(shelf, nested_headers())
 
     with pytest.raises(BundleFailed, match="nested too deeply"):
         shelf.unpack(digest, "u1", OWNER)
 
 
-def test_a_file_with_less_than_nothing_in_it_is_refused_at_once(shelf: Bundles):
+def test_a_file_with_less_than_nothing_in_it_is_refused_at_once(shelf: NodeBundles):
     head = NEGATIVE.tobuf(tarfile.GNU_FORMAT)
     digest = take_in(shelf, head + bytes(10240))
     began_s = time.monotonic()
@@ -200,7 +200,7 @@ def test_a_file_with_less_than_nothing_in_it_is_refused_at_once(shelf: Bundles):
 
 
 def test_of_two_members_of_one_name_the_later_counts_and_no_link_is_written_through(
-    shelf: Bundles,
+    shelf: NodeBundles,
 ):
     body = archive_of(
         [
@@ -219,7 +219,7 @@ def test_of_two_members_of_one_name_the_later_counts_and_no_link_is_written_thro
     assert not (target / "l").is_symlink()
 
 
-def test_names_that_differ_in_case_alone_are_different_names(shelf: Bundles):
+def test_names_that_differ_in_case_alone_are_different_names(shelf: NodeBundles):
     body = archive_of(
         [entry("sub", kind=DIR), entry("Way", kind=LINK, link="sub"), entry("way/x", b"x")]
     )
@@ -230,7 +230,7 @@ def test_names_that_differ_in_case_alone_are_different_names(shelf: Bundles):
     assert os.listdir(target / "sub") == []
 
 
-def test_links_within_the_folder_are_kept_and_bits_that_lend_rights_are_not(shelf: Bundles):
+def test_links_within_the_folder_are_kept_and_bits_that_lend_rights_are_not(shelf: NodeBundles):
     program = entry("bin/tool", b"#!/bin/sh\n")
     program[0].mode = 0o6777
     body = archive_of(
@@ -249,7 +249,7 @@ def test_links_within_the_folder_are_kept_and_bits_that_lend_rights_are_not(shel
     assert {path.lstat().st_uid for path in target.rglob("*")} == {NOBODY.pw_uid}
 
 
-def test_a_folder_that_its_job_made_deep_and_unreadable_is_removed(shelf: Bundles):
+def test_a_folder_that_its_job_made_deep_and_unreadable_is_removed(shelf: NodeBundles):
     target = shelf.unpack(take_in(shelf, archive_of([entry("f", b"x")])), "u1", OWNER)
     fd = os.open(target, os.O_RDONLY)
     for number in range(3000):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rota.agent.files import bundles
-from rota.agent.files.bundles import BundleFailed, Bundles
+from rota.agent.files.bundles import BundleFailed, NodeBundles
 
 
 def packed(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
@@ -28,7 +28,7 @@ def member(name: str, kind: bytes = tarfile.REGTYPE, link: str = "", mode: int =
     return info
 
 
-def taken_in(shelf: Bundles, body: bytes) -> str:
+def taken_in(shelf: NodeBundles, body: bytes) -> str:
     digest = hashlib.sha256(body).hexdigest()
     half = len(body) // 2
     shelf.add(digest, 0, body[:half])
@@ -38,7 +38,7 @@ def taken_in(shelf: Bundles, body: bytes) -> str:
 
 
 def test_a_folder_is_unpacked_afresh_for_each_attempt_and_removed_with_it(tmp_path: Path):
-    shelf = Bundles(tmp_path)
+    shelf = NodeBundles(tmp_path)
     body = packed(
         (member("run.sh", mode=0o755), b"#!/bin/sh\n"),
         (member("pkg", tarfile.DIRTYPE, mode=0o755), b""),
@@ -74,7 +74,7 @@ def test_a_folder_is_unpacked_afresh_for_each_attempt_and_removed_with_it(tmp_pa
 def test_what_leads_out_of_the_folder_or_is_no_file_is_refused(
     tmp_path: Path, bad: tarfile.TarInfo, said: str
 ):
-    shelf = Bundles(tmp_path / "agent")
+    shelf = NodeBundles(tmp_path / "agent")
     digest = taken_in(shelf, packed((member("good"), b"x"), (bad, b"")))
 
     with pytest.raises(BundleFailed, match=said):
@@ -85,7 +85,7 @@ def test_what_leads_out_of_the_folder_or_is_no_file_is_refused(
 
 
 def test_a_write_through_a_link_inside_stays_inside(tmp_path: Path):
-    shelf = Bundles(tmp_path / "agent")
+    shelf = NodeBundles(tmp_path / "agent")
     body = packed((member("way", tarfile.SYMTYPE, ".."), b""), (member("way/escaped"), b"x"))
     digest = taken_in(shelf, body)
 
@@ -99,7 +99,7 @@ def test_a_bomb_is_stopped_before_it_fills_the_disk(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     monkeypatch.setattr(bundles, "GROWTH_FREE_BYTES", 1000)
-    shelf = Bundles(tmp_path)
+    shelf = NodeBundles(tmp_path)
     digest = taken_in(shelf, packed((member("zeros"), bytes(10_000_000))))
 
     with pytest.raises(BundleFailed, match="unpacked it has more than"):
@@ -112,7 +112,7 @@ def test_a_bomb_is_stopped_before_it_fills_the_disk(
     "spoil", [lambda _: b"no archive", lambda body: body[:-20], lambda _: gzip.compress(b"x" * 99)]
 )
 def test_what_is_no_archive_is_refused_in_words(tmp_path: Path, spoil: Callable[[bytes], bytes]):
-    shelf = Bundles(tmp_path)
+    shelf = NodeBundles(tmp_path)
     digest = taken_in(shelf, spoil(packed((member("file"), b"text"))))
 
     with pytest.raises(BundleFailed, match=f"bundle {digest[:12]}: "):
@@ -120,7 +120,7 @@ def test_what_is_no_archive_is_refused_in_words(tmp_path: Path, spoil: Callable[
 
 
 def test_what_arrives_must_be_what_was_asked_for(tmp_path: Path):
-    shelf = Bundles(tmp_path)
+    shelf = NodeBundles(tmp_path)
     shelf.add("0" * 64, 0, b"something else")
 
     with pytest.raises(BundleFailed, match="has the digest"):
@@ -133,7 +133,7 @@ def test_what_arrives_must_be_what_was_asked_for(tmp_path: Path):
 
 @pytest.mark.root
 def test_an_unpacked_folder_belongs_to_the_user_of_the_job(open_folder: Path):
-    shelf = Bundles(open_folder)
+    shelf = NodeBundles(open_folder)
     digest = taken_in(
         shelf, packed((member("deep", tarfile.DIRTYPE), b""), (member("deep/f"), b""))
     )

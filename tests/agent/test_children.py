@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.as_user.children import Child, Failed, NotInTime, do, named, once
+from rota.as_user.children import Child, ErrandFailed, NotInTime, do, named, once
 
 NOBODY = pwd.getpwnam("nobody")
 pytestmark = pytest.mark.root
@@ -56,12 +56,12 @@ def test_a_folder_of_somebody_else_is_not_emptied(open_folder: Path):
     (open_folder / "theirs").mkdir()
     (open_folder / "theirs" / "file").write_text("stays")
 
-    with pytest.raises(Failed, match=r"not permitted|denied"):
+    with pytest.raises(ErrandFailed, match=r"not permitted|denied"):
         do(named("nobody"), "remove", 10.0, folder=str(open_folder / "theirs"))
 
     assert (open_folder / "theirs" / "file").read_text() == "stays"
 
 
 def test_an_unknown_user_is_named():
-    with pytest.raises(Failed, match="user no-such-user: no such user on this node"):
+    with pytest.raises(ErrandFailed, match="user no-such-user: no such user on this node"):
         do(named("no-such-user"), "who", 10.0)

@@ -9,14 +9,14 @@ from rota.core.facts.states import Cause
 from rota.rpc.messages import Desired, Launch, Wanted, Welcome
 from rota.session.agent import KILL_AGAIN_S, TERM_BEFORE_S, Agent
 from rota.session.instructions import (
-    Ended,
+    Began,
     GiveUp,
+    Gone,
     Instruction,
     Keep,
     KeeperAll,
-    Known,
+    KnownAttempt,
     Signal,
-    Started,
 )
 from tests.agent.controllers import Scene, scene, shell
 from tests.agent.support import Keeper, is_running, pid_in, wait_until
@@ -30,7 +30,7 @@ class Node:
     def __init__(self) -> None:
         self.agent = Agent()
         self.now_s = 1000.0
-        running = Known("a", "running", Keep(30.0), pid=100, start=5, started_s=1.0)
+        running = KnownAttempt("a", "running", Keep(30.0), pid=100, start=5, started_s=1.0)
         self.agent.on_keeper_all(KeeperAll((running,)), self.now_s)
         self.agent.on_connected()
         self.agent.on_welcome(Welcome(7, "home"))
@@ -121,7 +121,7 @@ def test_an_attempt_that_leaves_in_time_hears_nothing_more():
     node = Node()
     node.told(SAVE)
 
-    node.agent.on_keeper_events([Ended("a", 1.0, 1003.0, 0)], node.now_s)
+    node.agent.on_keeper_events([Gone("a", 1.0, 1003.0, 0)], node.now_s)
 
     assert node.agent.next_timer_s() is None
 
@@ -133,7 +133,7 @@ def test_an_attempt_that_is_stopped_while_it_is_started_hears_its_signal_once_it
     stop = Wanted("b", stop=Cause.PREEMPTED, signal="USR1", grace_s=60.0)
 
     early = node.told(stop)
-    late = node.agent.on_keeper_events([Started("b", 9, 5, 1.0)], node.now_s)
+    late = node.agent.on_keeper_events([Began("b", 9, 5, 1.0)], node.now_s)
 
     assert early == [GiveUp("b")]
     assert [one for one in late if isinstance(one, Signal)] == [Signal("b", SIGUSR1, asks=True)]

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from rota.agent.machine.figures import Ledger
+from rota.agent.machine.figures import FigureLedger
 from rota.agent.machine.gauges import Gauges
 from rota.agent.machine.gpus import discover_devices
 from rota.rpc.measures import AttemptReading, Measured, OnDevice, Reading
@@ -133,13 +133,13 @@ def test_failures_wait_until_a_controller_hears_of_them(tmp_path: Path):
 
 
 def test_sums_over_time_become_peaks_means_energy_and_idle_time(tmp_path: Path):
-    ledger = Ledger(tmp_path / "sums.json")
+    ledger = FigureLedger(tmp_path / "sums.json")
     for percent, mib in ((0.0, 1000), (80.0, 3000), (40.0, 2000)):
         gpus = (OnDevice(0, mib, percent), OnDevice(1, 0, 0.0))
         ledger.add([Reading(0, power_w=200.0), Reading(1)], [AttemptReading("a", gpus=gpus)], 5.0)
     ledger.save()
 
-    figures = Ledger(tmp_path / "sums.json").figures("a")
+    figures = FigureLedger(tmp_path / "sums.json").figures("a")
 
     assert figures is not None
     assert (figures.peak_memory_mib, figures.mean_memory_mib) == (3000, 2000)
@@ -148,7 +148,7 @@ def test_sums_over_time_become_peaks_means_energy_and_idle_time(tmp_path: Path):
 
 
 def test_two_that_share_a_gpu_share_its_energy(tmp_path: Path):
-    ledger = Ledger(tmp_path / "sums.json")
+    ledger = FigureLedger(tmp_path / "sums.json")
     readings = [AttemptReading(uid, gpus=(OnDevice(0, 500, None),)) for uid in ("a", "b")]
 
     ledger.add([Reading(0, power_w=100.0)], readings, 10.0)

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from rota.agent.attempts.health import UNHEALTHY, HealthWatch
 from rota.core.facts.health import Health
 from rota.core.facts.states import Cause
-from rota.session.instructions import Keep, Known, Signal
+from rota.session.instructions import Keep, KnownAttempt, Signal
 from tests.agent.controllers import Scene, order, scene
 from tests.agent.test_agent import Node, commands, ended, seen
 
@@ -120,7 +120,7 @@ def test_after_a_restart_of_the_agent_those_who_run_are_asked_as_before() -> Non
     async def story() -> None:
         watch = HealthWatch()
         keep = Keep(ports={"web": 1}, health=Health("web", every_s=0.1, failures=1, delay_s=0))
-        watch.adopt([Known("over", "ended", keep), Known("u", "running", keep)])
+        watch.adopt([KnownAttempt("over", "ended", keep), KnownAttempt("u", "running", keep)])
 
         assert len(await unwell(watch, lambda: {"over", "u"})) == 1
         assert await unwell(watch, lambda: {"over", "u"}, for_s=0.6) == []

@@ -11,15 +11,15 @@ from rota.core.facts.states import Blame, Cause
 from rota.keeper.lease import CUT_OFF, steady_s
 from rota.rpc.messages import Beat, BeatSeen, Welcome
 from rota.session.charge import sighting_of
-from rota.session.instructions import Ended
-from rota.session.lease import Lease
+from rota.session.instructions import Gone
+from rota.session.lease import AgentLease
 from tests.agent.support import Keeper, keeper, of_this_run, wait_until
 from tests.support.machine import missing
 
 
-def connected(at_s: float = 100.0) -> Lease:
+def connected(at_s: float = 100.0) -> AgentLease:
     """A lease of 60 s, welcomed 5 s after the hello."""
-    lease = Lease()
+    lease = AgentLease()
     lease.on_dialled(at_s)
     lease.on_welcome(Welcome(7, "c", lease_s=60.0, beat_s=10.0), at_s + 5.0)
     return lease
@@ -65,8 +65,8 @@ def test_beats_come_in_their_time_and_end_with_the_connection():
     assert lease.until_s == 160.0, "being cut off does not end the lease, time does"
 
 
-@pytest.mark.parametrize(("lease", "patience_s"), [(Lease(), 60.0), (connected(0.0), 30.0)])
-def test_a_hello_that_nobody_answers_is_given_up(lease: Lease, patience_s: float):
+@pytest.mark.parametrize(("lease", "patience_s"), [(AgentLease(), 60.0), (connected(0.0), 30.0)])
+def test_a_hello_that_nobody_answers_is_given_up(lease: AgentLease, patience_s: float):
     lease.on_hung_up()
     lease.on_dialled(100.0)
 
@@ -78,7 +78,7 @@ def test_a_hello_that_nobody_answers_is_given_up(lease: Lease, patience_s: float
 
 
 def test_without_a_lease_there_are_no_beats():
-    lease = Lease()
+    lease = AgentLease()
     lease.on_dialled(100.0)
     lease.on_welcome(Welcome(7, "c"), 101.0)
 
@@ -184,7 +184,7 @@ def test_a_lease_that_is_lifted_lets_work_start_again(own_keeper: Keeper):
 
 
 def test_an_attempt_that_was_not_started_because_the_lease_was_over_is_given_back():
-    seen = sighting_of(Ended("u", 0.0, 2.0, error="the lease of this node is over", note=CUT_OFF))
+    seen = sighting_of(Gone("u", 0.0, 2.0, error="the lease of this node is over", note=CUT_OFF))
 
     assert (seen.cause, seen.detail, seen.fault) == (Cause.START_FAILED, CUT_OFF, Blame.NODE)
 
@@ -193,13 +193,13 @@ def test_an_attempt_that_was_not_started_because_the_lease_was_over_is_given_bac
     ("word", "fault"), [("job", Blame.JOB), ("node", Blame.NODE), ("", None), ("moon", None)]
 )
 def test_for_whose_sake_a_start_failed_is_passed_on_as_the_keeper_says_it(word, fault):
-    seen = sighting_of(Ended("u", 0.0, 2.0, error="it did not start", fault=word))
+    seen = sighting_of(Gone("u", 0.0, 2.0, error="it did not start", fault=word))
 
     assert (seen.cause, seen.fault) == (Cause.START_FAILED, fault)
 
 
 def test_an_attempt_that_the_lease_ended_is_lost_whatever_its_exit_code():
-    seen = sighting_of(Ended("u", 1.0, 2.0, code=0, note=CUT_OFF))
+    seen = sighting_of(Gone("u", 1.0, 2.0, code=0, note=CUT_OFF))
 
     assert (seen.cause, seen.detail) == (Cause.NODE_LOST, CUT_OFF)
 

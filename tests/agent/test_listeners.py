@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from rota.agent.machine.listeners import Listener, listeners_of, reached_by, strangers_at
+from rota.agent.machine.listeners import ListeningSocket, listeners_of, reached_by, strangers_at
 from rota.agent.visits.tunnels import Tunnels
 from rota.rpc.visits import OpenTunnel, TunnelOutput
 from tests.support.machine import missing
@@ -30,17 +30,20 @@ TABLE6 = b"""\
 
 def test_listening_sockets_are_read_with_address_port_user_and_number():
     assert listeners_of(TABLE) == [
-        Listener("127.0.0.1", 5432, 113, 4711),
-        Listener("0.0.0.0", 8888, 1000, 4712),
+        ListeningSocket("127.0.0.1", 5432, 113, 4711),
+        ListeningSocket("0.0.0.0", 8888, 1000, 4712),
     ]
-    assert listeners_of(TABLE6) == [Listener("::1", 8080, 5, 77), Listener("::", 8081, 6, 78)]
+    assert listeners_of(TABLE6) == [
+        ListeningSocket("::1", 8080, 5, 77),
+        ListeningSocket("::", 8081, 6, 78),
+    ]
     assert listeners_of(b"") == []
 
 
 def test_the_most_exact_address_answers():
-    exact, anywhere = Listener("127.0.0.1", 80, 1, 1), Listener("0.0.0.0", 80, 2, 2)
-    both = Listener("::", 80, 3, 3)
-    other = Listener("10.0.0.1", 80, 4, 4)
+    exact, anywhere = ListeningSocket("127.0.0.1", 80, 1, 1), ListeningSocket("0.0.0.0", 80, 2, 2)
+    both = ListeningSocket("::", 80, 3, 3)
+    other = ListeningSocket("10.0.0.1", 80, 4, 4)
 
     assert reached_by("127.0.0.1", 80, [both, anywhere, exact, other]) == [exact]
     assert reached_by("127.0.0.1", 80, [both, anywhere, other]) == [anywhere]

@@ -7,7 +7,7 @@ import pytest
 from rota.agent.attempts import node_variables
 from rota.agent.attempts.node_variables import NodeVariables, NoPort
 from rota.rpc.messages import Launch, Observed, Seen, Sighting
-from rota.session.instructions import Keep, Known
+from rota.session.instructions import Keep, KnownAttempt
 
 
 def a_launch(uid: str = "u.0.1", **fields: object) -> Launch:
@@ -66,7 +66,7 @@ def test_when_all_ports_are_taken_the_start_fails_with_the_reason():
     first, count = node_variables.FIRST_PORT, node_variables.PORT_COUNT
     several = NodeVariables()
     all_ports = {str(port): port for port in range(first, first + count)}
-    several.adopt([Known("a.0.1", "running", Keep(ports=all_ports))])
+    several.adopt([KnownAttempt("a.0.1", "running", Keep(ports=all_ports))])
 
     with pytest.raises(NoPort, match=f"none of the ports {first} to {first + count - 1} is free"):
         several.of(a_launch("b.0.1", ports=("web",)))
@@ -74,7 +74,7 @@ def test_when_all_ports_are_taken_the_start_fails_with_the_reason():
 
 def test_after_a_restart_the_keeper_knows_the_ports_and_reports_carry_them():
     several = NodeVariables()
-    several.adopt([Known("u.0.1", "running", Keep(ports={"web": 30_500}))])
+    several.adopt([KnownAttempt("u.0.1", "running", Keep(ports={"web": 30_500}))])
     report = Observed(
         1, 1, (Seen("u.0.1", Sighting.RUNNING), Seen("v.0.1", Sighting.RUNNING)), full=True
     )

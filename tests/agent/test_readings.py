@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from rota.agent.machine.readings import Fake, Held, Nvidia, open_sources
+from rota.agent.machine.readings import DeviceHolder, Fake, Nvidia, open_sources
 from rota.core.facts.node import Device
 from rota.rpc.measures import Reading
 
@@ -130,7 +130,7 @@ def test_processes_are_told_with_their_memory_and_what_each_does_of_several():
 
     _, held = nvidia(card).look()
 
-    assert held == [Held(0, 7, 500, 20.0), Held(0, 8, None)]
+    assert held == [DeviceHolder(0, 7, 500, 20.0), DeviceHolder(0, 8, None)]
 
 
 def test_xids_are_told_once_by_card_and_without_those_that_programs_bring_about():

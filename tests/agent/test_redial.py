@@ -1,13 +1,13 @@
 """When an agent gives a connection up, and how long it waits before the next one."""
 
 from rota.rpc.messages import BeatSeen, Welcome
-from rota.session.lease import Lease
+from rota.session.lease import AgentLease
 from rota.session.redial import FIRST_S, MOST_S, Pauses
 
 
-def connected() -> Lease:
+def connected() -> AgentLease:
     """Dialled at 100 s with a lease of 60 s."""
-    lease = Lease()
+    lease = AgentLease()
     lease.on_dialled(100.0)
     lease.on_welcome(Welcome(7, "c", lease_s=60.0, beat_s=10.0), 100.0)
     return lease
@@ -33,7 +33,7 @@ def test_an_answer_of_the_last_moment_keeps_the_connection():
 
 
 def test_without_a_lease_nobody_waits_for_answers():
-    lease = Lease()
+    lease = AgentLease()
     lease.on_dialled(100.0)
     lease.on_welcome(Welcome(7, "c"), 100.0)
 

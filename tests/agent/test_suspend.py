@@ -6,7 +6,7 @@ from signal import SIGCONT, SIGSTOP, SIGTERM
 
 from rota.core.facts.states import Cause
 from rota.rpc.messages import Wanted
-from rota.session.instructions import Known, Signal
+from rota.session.instructions import KnownAttempt, Signal
 from tests.agent.controllers import Scene, shell
 from tests.agent.support import Keeper, of_this_run, pid_in, wait_until
 from tests.agent.test_agent import Node, commands, new, running, started
@@ -164,7 +164,9 @@ def test_a_suspended_attempt_that_nobody_wants_any_more_goes_on_after_its_signal
 
 
 def test_an_agent_that_restarts_wakes_what_was_resumed_while_it_was_away():
-    node = Node(Known("a", "running", pid=5, start=5, started_s=1.0, suspended=True), synced=False)
+    node = Node(
+        KnownAttempt("a", "running", pid=5, start=5, started_s=1.0, suspended=True), synced=False
+    )
     node.dial()
 
     told = node.full(Wanted("a", started=True))

@@ -16,17 +16,17 @@ import uvloop
 
 from rota.api.app import Settings, make_app
 from rota.api.context import Context
-from rota.api.door.server import Server
+from rota.api.door.server import DoorServer
 from rota.controller.loop import Host
 from rota.core.facts.job import Job
-from rota.settings.limits import Limits
+from rota.settings.limits import UserLimits
 from rota.store.api import Batch
 from rota.store.memory import MemoryDisk, MemoryStore
 from rota.store.writer import Writer
 
 #: Guards against hanging only: nothing that goes well comes near it, on no machine.
 WAIT_S = 60.0
-USUAL = Limits()
+USUAL = UserLimits()
 
 
 class Answer:
@@ -139,7 +139,7 @@ class Running:
     """A server and the ways to it."""
 
     def __init__(
-        self, folder: Path, own_uid: int, inbox_size: int = 10_000, limits: Limits = USUAL
+        self, folder: Path, own_uid: int, inbox_size: int = 10_000, limits: UserLimits = USUAL
     ) -> None:
         self.socket_path = str(folder / "rota.sock")
         self.port = 0
@@ -225,7 +225,7 @@ class Running:
         settings = Settings(version="test", own_uid=self.own_uid, limits=self.limits)
         app = make_app(self.host, settings)
         self.context = app.context
-        server = Server(app, app.context.closing)
+        server = DoorServer(app, app.context.closing)
         await server.start([unix, tcp])
         self._started.set()
         await self._stop.wait()
@@ -263,7 +263,7 @@ def running(
     folder: Path,
     own_uid: int | None = None,
     inbox_size: int = 10_000,
-    limits: Limits = USUAL,
+    limits: UserLimits = USUAL,
 ) -> Iterator[Running]:
     server = Running(folder, os.geteuid() if own_uid is None else own_uid, inbox_size, limits)
     server.start()

@@ -6,11 +6,11 @@ import threading
 import msgspec
 import pytest
 
-from rota.api.collectors import Collector, Figures, Sample, collected, load_collectors
+from rota.api.collectors import Collector, Sample, SiteFigures, collected, load_collectors
 from rota.core.facts.errors import Rejected
 from tests.api.running import Caller, Running
 
-FIGURES = Figures(0.0, {"running": 2}, {"up": 1}, {"queue": {}}, {"cpus": 4.0}, {"cpus": 2.0})
+FIGURES = SiteFigures(0.0, {"running": 2}, {"up": 1}, {"queue": {}}, {"cpus": 4.0}, {"cpus": 2.0})
 
 
 class Power:

@@ -3,8 +3,11 @@
 import asyncio
 from typing import Any
 
+from rota.api.views.foretold import foretold_view
 from rota.cli.jobs.plan import plan_lines
 from rota.cli.jobs.show import why_lines
+from rota.scheduling.answers.bands import Word
+from rota.scheduling.answers.words import Said
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
 from tests.journeys.box import until
@@ -39,6 +42,21 @@ def test_every_job_that_waits_has_an_expected_start_and_bands_around_it(
         assert one["expected_at"] < one["nine_in_ten_at"]
         assert [band["share"] for band in one["bands"]] == [0.5, 0.8, 0.9]
         assert all(b["from_at"] <= one["expected_at"] <= b["to_at"] for b in one["bands"])
+
+
+def test_bands_of_short_waits_are_told_to_the_millisecond():
+    """Rounded to whole seconds, a band of a second would miss most of what it holds."""
+    bands_s = ((1.3, 1.9), (0.8, 2.6), (0.0, 4.0))
+    word = Word(1.5, 1.6, 3.2, bands_s, (1.0, 1.0, 1.0))
+
+    view = foretold_view(Said(100.0, word), 100.5)
+
+    assert view is not None
+    assert (view.bands[0].from_at, view.bands[0].to_at) == (
+        "1970-01-01T00:01:41.300Z",
+        "1970-01-01T00:01:41.900Z",
+    )
+    assert view.bands[2].from_at == "1970-01-01T00:01:40.500Z"
 
 
 def test_why_and_plan_say_it_in_words(caller: Caller, agent: PretendedAgent) -> None:

@@ -8,12 +8,17 @@ import pytest
 
 from rota.api.gate import Gate
 from rota.controller.agents.bundles import BundleShelf
+from rota.controller.commands import credentials
 from rota.core.facts.errors import Busy
 from rota.core.facts.tenant import Access, Actor
-from rota.settings.limits import Limits
+from rota.settings.limits import UserLimits
+from tests.api.pretended import PretendedAgent
 from tests.api.running import Running, running
+from tests.api.test_pledged import by, hold_the_node
 
-TIGHT = Limits(queued=100, environment="1m", input="1m", requests_per_s=5, requests_burst=20)
+TIGHT = UserLimits(
+    queued=100, environment="1m", input="1m", promises=2, requests_per_s=5, requests_burst=20
+)
 
 
 @pytest.fixture
@@ -79,7 +84,9 @@ def test_requests_that_come_too_fast_are_put_off_and_others_are_not(tight: Runni
 def test_a_bucket_fills_again_by_itself_and_blobs_have_one_of_a_day() -> None:
     now_s = [0.0]
     ann = Actor("ann", Access.USER)
-    gate = Gate(Limits(requests_per_s=2, requests_burst=3, blobs_per_day="10m"), lambda: now_s[0])
+    gate = Gate(
+        UserLimits(requests_per_s=2, requests_burst=3, blobs_per_day="10m"), lambda: now_s[0]
+    )
 
     for _ in range(3):
         gate.request(ann)
@@ -99,7 +106,7 @@ def test_a_bucket_fills_again_by_itself_and_blobs_have_one_of_a_day() -> None:
 def test_working_folders_have_a_bucket_of_a_day_too(socket_folder: Path) -> None:
     """A user could fill the disk of the controller with them."""
     folder = b"x" * (700 << 10)
-    with running(socket_folder, limits=Limits(bundles_per_day="1m")) as server:
+    with running(socket_folder, limits=UserLimits(bundles_per_day="1m")) as server:
         server.host.links.bundles = BundleShelf(socket_folder / "bundles", 1 << 20)
         ann, bob = server.as_user("ann"), server.as_user("bob")
         first, second = (hashlib.sha256(folder + end).hexdigest() for end in (b"1", b"2"))
@@ -111,3 +118,65 @@ def test_working_folders_have_a_bucket_of_a_day_too(socket_folder: Path) -> None
         assert "allowed are 1m a day (limits.bundles_per_day)" in refused.json["detail"]
         assert ann.get(f"/bundles/{second}").status == 404
         assert bob.put(f"/bundles/{second}", folder + b"2").status == 200
+
+
+def test_promises_that_are_open_are_bounded_and_counted_until_their_job_starts(
+    tight: Running,
+) -> None:
+    """Room that is kept for one user is nobody else's."""
+    agent = PretendedAgent(tight.socket_path)
+    hold_the_node(tight.local(), agent)
+    ann, bob = tight.as_user("ann"), tight.as_user("bob")
+    taken = [ann.post("/jobs", by(90)) for _ in range(2)]
+
+    refused = ann.post("/jobs", by(90))
+    others = bob.post("/jobs", by(90))
+    wish = ann.post("/jobs", {**by(90), "promise": False})
+    ann.post(f"/jobs/{taken[0].json['id']}/cancel")
+    again = ann.post("/jobs", by(90))
+    agent.close()
+
+    allowed = "user ann may have 2 promises open (limits.promises) and has 2"
+    assert [one.status for one in taken] == [201, 201]
+    assert (refused.status, refused.json["field"]) == (409, "promise")
+    assert refused.json["detail"] == f"promise: 1 more is not allowed; {allowed}"
+    assert (others.status, wish.status, again.status) == (201, 201, 201)
+
+
+def test_long_commands_count_among_the_bytes_of_a_day(socket_folder: Path) -> None:
+    """They stay in memory for as long as their job waits."""
+    words = ["echo", *("x" * 60 for _ in range(7000))]
+    with running(socket_folder, limits=UserLimits(blobs_per_day="1m")) as server:
+        ann = server.as_user("ann")
+
+        answers = [ann.post("/jobs", {"command": words, "hold": True}) for _ in range(3)]
+        usual = ann.post("/jobs", {"command": ["echo", "x"], "hold": True})
+
+    assert [one.status for one in answers] == [201, 201, 429]
+    assert "limits.blobs_per_day" in answers[2].json["detail"]
+    assert usual.status == 201
+
+
+def test_a_command_has_no_more_words_than_the_kernel_would_take(tight: Running) -> None:
+    refused = tight.as_user("ann").post("/jobs", {"command": ["x"] * 300_000, "hold": True})
+
+    assert (refused.status, refused.json["field"]) == (400, "command")
+    assert "at most 2097152" in refused.json["detail"]
+
+
+def test_tokens_of_one_user_are_bounded_and_ended_ones_make_way(
+    socket_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(credentials, "TOKENS_MAX", 3)
+    with running(socket_folder) as server:
+        ann = server.as_user("ann")
+        made = [ann.post("/tokens", {"note": "n"}) for _ in range(2)]
+
+        refused = ann.post("/tokens", {"note": "n"})
+        ann.delete(f"/tokens/{made[0].json['id']}")
+        again = ann.post("/tokens", {"note": "n"})
+
+    assert [one.status for one in made] == [201, 201]
+    assert (refused.status, refused.json["field"]) == (409, "token")
+    assert "user ann may have 3 tokens and has 3" in refused.json["detail"]
+    assert again.status == 201

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from rota.controller import outage
-from rota.store.memory import Fault
+from rota.store.memory import DiskFault
 from tests.api.running import WAIT_S, Answer, Caller, Running
 
 
@@ -22,7 +22,7 @@ def test_a_disk_that_takes_nothing_makes_it_unready_until_something_is_written(
     server: Running, caller: Caller
 ) -> None:
     well = caller.get("/readyz")
-    server.disk.fault = Fault.FULL
+    server.disk.fault = DiskFault.FULL
     refused = caller.post("/jobs", {"command": "true"})
     ill = caller.get("/readyz")
     alive = caller.get("/healthz")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from rota.store.memory import Fault
+from rota.store.memory import DiskFault
 from tests.api.pretended import PretendedAgent
 from tests.api.running import WAIT_S, Caller, Running, running
 
@@ -160,7 +160,7 @@ def test_a_sweep_fills_its_values_in(caller: Caller) -> None:
 def test_a_full_disk_is_told_as_unavailable_and_nothing_is_kept(
     server: Running, caller: Caller
 ) -> None:
-    server.disk.fault = Fault.FULL
+    server.disk.fault = DiskFault.FULL
 
     answer = caller.post("/jobs", {"command": "true"})
 

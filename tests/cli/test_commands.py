@@ -25,7 +25,7 @@ def test_submit_prints_the_id_and_sends_command_folder_and_environment(fake, rot
     assert body["env"]["FLAVOUR"] == "lime"
     assert "secret" not in json.dumps(body)
     assert body["workdir"].startswith("/")
-    assert len(fake.asked[0].headers["Idempotency-Key"]) == 32
+    assert len(fake.asked[0].headers["Idempotency-Key"]) == 24
 
 
 def test_options_behind_the_command_belong_to_the_command(fake, rota):
@@ -120,6 +120,16 @@ def test_a_full_inbox_is_waited_out_under_the_same_key(fake, rota):
     assert ended.out == "7\n"
     assert len({asked.headers["Idempotency-Key"] for asked in fake.asked}) == 1
     assert len(fake.asked) == 3
+
+
+def test_a_server_that_asks_for_more_patience_than_there_is_gets_no_further_request(fake, rota):
+    busy = Answer({"detail": "this takes too long"}, 429, {"Retry-After": "50"})
+    fake.routes["POST /plan"] = busy
+
+    ended = rota("plan", "--", "true")
+
+    assert ended == (exits.USAGE, "", "rota: this takes too long\n")
+    assert len(fake.asked) == 1
 
 
 def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monkeypatch, tmp_path):

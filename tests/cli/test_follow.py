@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from rota.cli.jobs.follow import Follower
+from rota.cli.jobs.follow import LogFollower
 from rota.client.http import Client
 from tests.cli.fake_server import Answer
 from tests.cli.test_render import a_job
@@ -30,7 +30,7 @@ def with_attempts(state, *attempts):
 def follow(fake, **choice):
     client = Client([f"unix://{fake.path}"])
     parts = []
-    Follower(client, "/jobs/12", "stdout", parts.append).follow(**choice)
+    LogFollower(client, "/jobs/12", "stdout", parts.append).follow(**choice)
     client.close()
     return b"".join(parts)
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from rota.cli.service.mcp import VERSIONS, Server, serve
+from rota.cli.service.mcp import VERSIONS, McpServer, serve
 from rota.cli.service.mcp_tools import TOOLS
 from rota.client.http import Client
 
@@ -14,7 +14,7 @@ JOB = {"id": 12, "name": "train", "state": "queued", "reason": "not enough free 
 @pytest.fixture
 def server(fake):
     client = Client([f"unix://{fake.path}"])
-    yield Server(lambda: client, TOOLS)
+    yield McpServer(lambda: client, TOOLS)
     client.close()
 
 
@@ -199,7 +199,7 @@ def test_notifications_get_no_answer_and_the_rest_is_one_line_each(server):
 
 
 def test_nothing_running_is_told_to_the_agent_in_a_line(tmp_path):
-    server = Server(lambda: Client([f"unix://{tmp_path}/none.sock"]), TOOLS)
+    server = McpServer(lambda: Client([f"unix://{tmp_path}/none.sock"]), TOOLS)
 
     text, failed = call(server, "queue")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rota.cli.cluster.gpu_table import gpu_table
 from rota.cli.cluster.nodes import node_table
-from rota.cli.cluster.top_frame import Snapshot, frame
+from rota.cli.cluster.top_frame import TopSnapshot, frame
 from rota.cli.jobs.change import summary
 from rota.cli.jobs.queue import job_table, parse_states, tree_label
 from rota.cli.jobs.show import attempt_table, job_block, why_lines
@@ -313,7 +313,7 @@ def test_a_gpu_shows_foreign_processes():
 
 @pytest.mark.parametrize(("width", "height"), [(60, 20), (100, 40), (200, 100)])
 def test_a_frame_of_top_fits_and_shows_both_kinds_of_jobs(width, height):
-    snapshot = Snapshot(
+    snapshot = TopSnapshot(
         status={"jobs": {"running": 60, "queued": 70}, "controller": {"version": "1"}},
         nodes=[a_node(name=f"box{n}") for n in range(40)],
         gpus=[{"node": "box", "index": n, "memory_mb": 1000, "jobs": [n]} for n in range(64)],

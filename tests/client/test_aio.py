@@ -5,14 +5,20 @@ import inspect
 import os
 import threading
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 import rota
 from rota.api.door.certificate import server_context
+from rota.client.aio.line import AsyncLine
 from rota.client.cluster import ClusterContext
+from rota.client.errors import Refused
+from rota.client.http import Client
 from tests.api.running import Running
+from tests.cli.fake_server import Answer as FakeAnswer
+from tests.cli.fake_server import FakeRota
 
 pytestmark = pytest.mark.slow
 WAIT_S = 60.0
@@ -92,6 +98,24 @@ def test_every_verb_has_its_twin_of_the_same_name():
     assert missing == set()
     for name in ("hold", "why", "jobs", "nodes", "plan", "gather", "update"):
         assert inspect.iscoroutinefunction(getattr(rota.AsyncCluster, name))
+
+
+def test_a_server_that_asks_for_more_patience_than_there_is_gets_no_further_call(tmp_path: Path):
+    fake = FakeRota(tmp_path / "rota.sock")
+    busy = FakeAnswer({"detail": "this takes too long"}, 429, {"Retry-After": "50"})
+    fake.routes["GET /queues"] = busy
+
+    async def story() -> None:
+        line = AsyncLine(Client([f"unix://{fake.path}"]))
+        try:
+            await line.call("GET", "/queues")
+        finally:
+            await line.close()
+
+    with closing(fake), pytest.raises(Refused, match="this takes too long"):
+        asyncio.run(story())
+
+    assert len(fake.asked) == 1
 
 
 def test_many_calls_at_once_take_one_connection_and_no_thread(server: Running):

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from rota.client.aio.line import Line
+from rota.client.aio.line import AsyncLine
 from rota.client.http import ANSWER_TIMEOUT_S, Client
 
 ANSWER = (
@@ -67,7 +67,7 @@ def test_a_call_under_a_key_is_repeated_at_the_head_that_leads(heads: list[str])
 @pytest.mark.timeout(ANSWER_TIMEOUT_S / 2)
 def test_so_it_is_without_threads(heads: list[str]) -> None:
     async def call() -> object:
-        line = Line(Client(heads, "token"))
+        line = AsyncLine(Client(heads, "token"))
         try:
             return await line.call("POST", "/jobs", {}, key="key")
         finally:

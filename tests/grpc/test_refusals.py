@@ -5,7 +5,7 @@ import pytest
 
 from rota.api.door.front import SUBMIT_MAX
 from rota.rpc import cluster_pb2 as pb
-from rota.store.memory import Fault
+from rota.store.memory import DiskFault
 from tests.grpc.typed import WAIT_S, Typed, refusal
 
 BAD = grpc.StatusCode.INVALID_ARGUMENT
@@ -178,7 +178,7 @@ def test_the_field_to_blame_is_told_to_programs_too(ann):
 
 
 def test_a_full_disk_is_unavailable_says_when_to_try_again_and_keeps_nothing(server, ann):
-    server.disk.fault = Fault.FULL
+    server.disk.fault = DiskFault.FULL
 
     with pytest.raises(grpc.RpcError) as refused:
         ann.launch("true")

@@ -18,14 +18,16 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 from cryptography.fernet import Fernet
 
-from rota.client.aio.line import Line
+from rota.client.aio.line import AsyncLine
 from rota.client.errors import ClientError
 from rota.client.http import ANSWER_TIMEOUT_S, Client, new_key
 from rota.heads import GONE_S
-from rota.store.postgres import CONNECT_TIMEOUT_S
+from rota.store.heads import Lookout
+from rota.store.postgres import CONNECT_TIMEOUT_S, LEADER_LOCK, TAKE_OVER
 from tests.journeys.box import Box, UnixConnection, until
 from tests.support.postgres import PostgresServer
 
@@ -298,7 +300,7 @@ def test_a_hand_over_refuses_nobody(new_heads: Callable[..., Heads]) -> None:
 
 async def read_by(client: Client, job: int) -> tuple[bool, bytes]:
     """Whether the head that was named answers for itself, and what it leads to of a log."""
-    line, named = Line(client), client.addresses[0]
+    line, named = AsyncLine(client), client.addresses[0]
     try:
         assert (await line.call("GET", f"/jobs/{job}"))["id"] == job
         itself = line.url == named
@@ -403,6 +405,38 @@ def test_a_leader_that_lost_its_way_to_the_database_gives_way(
         cable.mend()
         heads.close()
         cable.close()
+
+
+def takes_the_lead(connection: psycopg.Connection, lookout: Lookout) -> bool:
+    """Has the lock now; if another has it, that one is deposed."""
+    row = connection.execute("SELECT pg_try_advisory_lock(%s)", (LEADER_LOCK,)).fetchone()
+    taken = row is not None and bool(row[0])
+    if not taken:
+        lookout.depose()
+    return taken
+
+
+def test_a_leader_that_was_cut_off_before_its_first_word_is_deposed(
+    new_heads: Callable[..., Heads], postgres_url: str
+) -> None:
+    heads = new_heads()
+    client, work = heads.client(), heads.boxes[0].work
+    for box in heads.boxes:
+        os.kill(heads.pid(box), signal.SIGSTOP)
+    with psycopg.connect(postgres_url.replace("+psycopg", ""), autocommit=True) as silent:
+        # It takes the lead as a head does that is lost right after. The lock may go to the head
+        # that stands by first, which stands still: that one is deposed, too.
+        with contextlib.closing(Lookout(postgres_url.partition("://")[2])) as lookout:
+            until(lambda: takes_the_lead(silent, lookout), "the lead")
+        silent.execute(TAKE_OVER)
+        for box in heads.boxes:
+            os.kill(heads.pid(box), signal.SIGCONT)
+
+        job = submit(client, work, "true")
+
+        with pytest.raises(psycopg.OperationalError, match="terminating connection"):
+            silent.execute("SELECT 1")
+    assert client.get(f"/jobs/{job}")["state"] == "queued"
 
 
 class Storm:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from rota.core.facts.notices import parse_target
-from rota.notify.collect import Collector
+from rota.notify.collect import NoticeCollector
 from rota.notify.courier import BOOKMARK, Bookmark, Courier
 from rota.notify.receiver import Receiver
 from rota.settings.notify import MailRule, Notify, Webhook
@@ -56,7 +56,9 @@ class Post:
         if not place:
             place = msgspec.json.encode(Bookmark(self.newest)).decode()
             store.set_bookmark(BOOKMARK, place)
-        self.courier = Courier(Collector(store, self.settings, "site"), store, place, self._save)
+        self.courier = Courier(
+            NoticeCollector(store, self.settings, "site"), store, place, self._save
+        )
         self.courier.start(self.newest, self._wanted())
         self.published = self.newest
 

@@ -95,20 +95,20 @@ def nodes(
         zone = draw(st.sampled_from(("", "a", "b")))
         special, pins = draw(st.integers(0, 4)) == 0, draw(st.booleans())
         node = _node(number, kind, few, rack, zone, special, pins)
-        found.append(_pool(node) if draw(st.integers(0, 5)) == 0 else node)
+        is_pool, early = draw(st.integers(0, 5)) == 0, draw(st.integers(0, 2))
+        found.append(_pool(node, early) if is_pool else node)
     return tuple(found)
 
 
-def _pool(node: NodeSpec) -> NodeSpec:
+def _pool(node: NodeSpec, early: int) -> NodeSpec:
     """The same as two machines of an engine that chooses between them."""
     cut = -(-len(node.devices) // 2)
     half = Machine(
         max(1000, node.cpu_milli // 2), MEMORY_MIB // 2, DISK_MIB // 2, node.devices[:cut], 2
     )
     able = tuple(feature for feature in Feature if feature not in (Feature.IMAGES_ONLY, "shares"))
-    return msgspec.structs.replace(
-        node, cpus=(), engine="lab", pool=True, inside_max=2, features=able, largest=half
-    )
+    engine = {"engine": "lab", "pool": True, "inside_max": 2, "early": early}
+    return msgspec.structs.replace(node, cpus=(), features=able, largest=half, **engine)
 
 
 plain_requests = st.builds(

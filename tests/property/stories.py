@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from rota.core.changes import events as ev
+from rota.core.facts.features import Feature
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.placing import Affinity, Placement, Taint, Toleration
 from rota.core.facts.policy import Estimates, Policy, PreemptMode
@@ -39,6 +40,8 @@ class Story:
     def __init__(self, name: str, seed: int, count: int) -> None:
         self.chance = chance = Random(f"{name} {seed}")
         self.has = {one for one in FEATURES if chance.random() < 0.4}
+        # With a chance of its own: the rest of the story stays as it was.
+        self.has |= {"early"} if Random(f"{name} {seed} early").random() < 0.4 else set()
         self.policy = self._policy(name)
         self.starts = chance.choice((1, 2, 256, 256))
         self._nodes = [self._node(number) for number in range(4)]
@@ -99,7 +102,11 @@ class Story:
         cards = 2 if number == 2 else 0
         made = node(f"n{number}", cpus=8 - 2 * (number % 2), gpus=cards, rack=f"r{number % 2}")
         tainted = "taint" in self.has and number == 1
-        return replace(made, taints=(Taint("special"),) if tainted else ())
+        made = replace(made, taints=(Taint("special"),) if tainted else ())
+        if "early" not in self.has or number % 2:
+            return made
+        able = tuple(feature for feature in Feature if feature is not Feature.IMAGES_ONLY)
+        return replace(made, cpus=(), engine="lab", features=able, early=2)
 
     def _user(self, number: int, name: str) -> User:
         quota = Quota()

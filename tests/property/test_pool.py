@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rota.core.words.presets import preset
 from rota.sim.pool.api import INFINITE
 from rota.sim.pool.easy import CountedPool
-from rota.sim.pool.line import Line
+from rota.sim.pool.line import PoolLine
 from rota.sim.pool.planned import PlannedPool
 
 TOTAL = 8
@@ -33,7 +33,7 @@ JOBS = st.lists(
 def test_a_line_chooses_whom_a_plain_look_at_everybody_chooses(
     jobs: list[tuple[int, int]], free: int, window_s: int, spare: int, chance: random.Random
 ):
-    line = Line()
+    line = PoolLine()
     waiters = [((float(number),), size, run_s, number) for number, (size, run_s) in enumerate(jobs)]
     for waiter in chance.sample(waiters, len(waiters)):
         line.add(waiter)

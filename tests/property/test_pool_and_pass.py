@@ -23,11 +23,11 @@ from rota.core.facts.policy import (
 from rota.core.facts.tenant import Group, Project, Queue, Reservation, User
 from rota.core.words.presets import PRESETS
 from rota.sim.cluster.cast import Particulars
-from rota.sim.history import History
-from rota.sim.machine import Machine, machine_for
+from rota.sim.history import SiteHistory
+from rota.sim.machine import SimMachine, machine_for
 from rota.sim.policies import rules_of
 from rota.sim.pool.api import refusal
-from rota.sim.settings import Estimates, Events, Overrun, Settings
+from rota.sim.settings import Events, SimEstimates, SimOverrun, SimSettings
 from rota.sim.simulate import by_pass, play_rules
 from rota.sim.trace import Trace, TraceJob
 from tests.property import sites
@@ -40,9 +40,9 @@ class Site(NamedTuple):
     """All that the simulator is told."""
 
     trace: Trace
-    machine: Machine
+    machine: SimMachine
     rules: Policy
-    settings: Settings = Settings()
+    settings: SimSettings = SimSettings()
 
 
 @st.composite
@@ -112,10 +112,12 @@ MORE = (
 )
 
 agreed = st.builds(
-    Settings,
+    SimSettings,
     events=st.sampled_from(list(Events)),
-    estimates=st.sampled_from([None, Estimates.USER, Estimates.EXACT, Estimates.PREDICTED]),
-    overrun=st.sampled_from(list(Overrun)),
+    estimates=st.sampled_from(
+        [None, SimEstimates.USER, SimEstimates.EXACT, SimEstimates.PREDICTED]
+    ),
+    overrun=st.sampled_from(list(SimOverrun)),
 )
 
 
@@ -130,7 +132,7 @@ def counting(draw: st.DrawFn) -> Site:
     # Which numbers a promise binds is a rule of the pool alone.
     promises = rules.backfill.kind is not Backfill.NONE and not rules.order.strict
     numbered = not promises and draw(st.booleans())
-    return Site(trace, Machine(capacity=total, pinned=numbered), rules, draw(agreed))
+    return Site(trace, SimMachine(capacity=total, pinned=numbered), rules, draw(agreed))
 
 
 @st.composite
@@ -139,7 +141,7 @@ def varied(draw: st.DrawFn) -> Site:
     trace = Trace("list", draw(logs(4, most=8)), unit="GPUs")
     trace.jobs = [replace(job, request=draw(sites.requests)) for job in trace.jobs]
     nodes = draw(sites.nodes()) if draw(st.booleans()) else ()
-    machine = Machine(capacity=8, nodes=nodes)
+    machine = SimMachine(capacity=8, nodes=nodes)
     return Site(trace, machine, draw(policies()), draw(agreed))
 
 
@@ -163,9 +165,9 @@ def recorded(draw: st.DrawFn) -> Site:
         ev.ReservationSet(reservation=Reservation(900, "bob", 1020.0, 1060.0, nodes=("n0",))),
     ]
     begin_s = 1000.0
-    history = History("past", log, particulars=told, site=facts, begin_s=begin_s)
+    history = SiteHistory("past", log, particulars=told, site=facts, begin_s=begin_s)
     nodes = draw(sites.nodes()) if draw(st.booleans()) else ()
-    machine = Machine(capacity=6, nodes=nodes)
+    machine = SimMachine(capacity=6, nodes=nodes)
     return Site(history, machine, draw(policies()), draw(agreed))
 
 
@@ -194,7 +196,7 @@ def test_a_site_with_more_to_it_than_a_number_is_left_to_the_pass(site: Site):
 @pytest.mark.parametrize("rule", MORE)
 def test_a_rule_that_no_pool_knows_is_refused(rule: dict[str, object]):
     plain = rules_of("easy")
-    site = Site(Trace("log", [TraceJob(1, 0, 1, 1)]), Machine(capacity=4), plain)
+    site = Site(Trace("log", [TraceJob(1, 0, 1, 1)]), SimMachine(capacity=4), plain)
 
     refused = refusal(*site._replace(rules=replace(plain, **rule)))
 
@@ -203,7 +205,7 @@ def test_a_rule_that_no_pool_knows_is_refused(rule: dict[str, object]):
 
 
 def test_the_default_and_the_presets_that_need_no_account_are_played_by_a_pool():
-    site = Site(Trace("log", [TraceJob(1, 0, 1, 1)]), Machine(capacity=4), Policy())
+    site = Site(Trace("log", [TraceJob(1, 0, 1, 1)]), SimMachine(capacity=4), Policy())
 
     pooled = [name for name in PRESETS if not refusal(*site._replace(rules=rules_of(name)))]
 
@@ -219,7 +221,7 @@ def test_more_jobs_than_a_site_promises_a_start_are_left_to_the_pass():
         backfill=BackfillRules(kind=Backfill.CONSERVATIVE, stretch=False, depth=2),
     )
     trace = Trace("log", [TraceJob(number, 0, 1, 1) for number in (1, 2)])
-    site = Site(trace, Machine(capacity=4), rules)
+    site = Site(trace, SimMachine(capacity=4), rules)
 
     few = refusal(*site)
     trace.jobs.append(TraceJob(3, 0, 1, 1))
@@ -237,22 +239,22 @@ PARTED = {
             TraceJob(1, 0, 10, 5, 10), TraceJob(2, 1, 60, 5, 240),
             TraceJob(3, 2, 3, 6), TraceJob(4, 2, 60, 5, 67),
         ]),
-        Machine(capacity=8),
+        SimMachine(capacity=8),
         Policy(order=SAF, backfill=EASY),
-        Settings(estimates=Estimates.EXACT),
+        SimSettings(estimates=SimEstimates.EXACT),
     ),
     "numbered processors are given out in strict order": Site(
         Trace("log", [
             TraceJob(1, 20, 10, 3, 40), TraceJob(2, 20, 2, 4), TraceJob(3, 22, 20, 1, 20),
         ]),
-        Machine(capacity=5, pinned=True),
+        SimMachine(capacity=5, pinned=True),
         rules_of("fcfs"),
     ),
     "without backfill no number is promised": Site(
         Trace("log", [
             TraceJob(1, 1, 5, 2, 5), TraceJob(2, 2, 1, 7, 1), TraceJob(3, 3, 5, 3, 10),
         ]),
-        Machine(capacity=7, pinned=True),
+        SimMachine(capacity=7, pinned=True),
         rules_of("sjf"),
     ),
     "GPUs that are only counted have no names": Site(
@@ -260,12 +262,12 @@ PARTED = {
             TraceJob(1, 0, 5, 2), TraceJob(2, 2, 2, 2), TraceJob(3, 3, 20, 1), TraceJob(4, 3, 3, 1),
             TraceJob(5, 3, 10, 3), TraceJob(6, 5, 1, 1), TraceJob(7, 5, 10, 2),
         ], unit="GPUs"),
-        Machine(capacity=3),
+        SimMachine(capacity=3),
         rules_of("sjf-easy"),
     ),
     "a second rule that moves says nothing beside the order of submission": Site(
         Trace("log", [TraceJob(1, 0, 10, 3), TraceJob(2, 0, 10, 4), TraceJob(3, 1, 5, 1)]),
-        Machine(capacity=4),
+        SimMachine(capacity=4),
         Policy(
             order=OrderRules(primary="fifo", secondary="wfp3", wait_max_s=0),
             backfill=BackfillRules(kind=Backfill.CONSERVATIVE, stretch=False),
@@ -273,20 +275,20 @@ PARTED = {
     ),
     "a job that ends as it is taken to leaves its room to arrivals": Site(
         Trace("log", [TraceJob(1, 20, 20, 2), TraceJob(2, 30, 3, 3), TraceJob(3, 40, 1, 1)]),
-        Machine(capacity=3),
+        SimMachine(capacity=3),
         rules_of("easy"),
-        Settings(events=Events.SINGLE, estimates=Estimates.EXACT, overrun=Overrun.EXTEND),
+        SimSettings(events=Events.SINGLE, estimates=SimEstimates.EXACT, overrun=SimOverrun.EXTEND),
     ),
     "a part of a second is taken for a whole one": Site(
         Trace("log", [
             TraceJob(1, 0, 10, 3, 10.5), TraceJob(2, 1, 5, 4, 5), TraceJob(3, 2, 8.75, 1, 8.75),
         ]),
-        Machine(capacity=4),
+        SimMachine(capacity=4),
         rules_of("easy"),
     ),
     "a job without length is taken for a second": Site(
         Trace("log", [TraceJob(1, 0, 4, 2, 4), TraceJob(2, 0, 5, 4, 5), TraceJob(3, 1, 0, 2)]),
-        Machine(capacity=4),
+        SimMachine(capacity=4),
         rules_of("easy"),
     ),
     "a job that comes behind another of its lane moves no order": Site(
@@ -294,14 +296,14 @@ PARTED = {
             TraceJob(1, 2, 20, 1, 20), TraceJob(2, 4, 5, 4, 40), TraceJob(3, 5, 5, 2, 40),
             TraceJob(4, 10, 1, 4, 40), TraceJob(5, 11, 20, 3, 5), TraceJob(6, 16, 1, 3, 5),
         ]),
-        Machine(capacity=4),
+        SimMachine(capacity=4),
         rules_of("unicef"),
     ),
     "the clock begins at nothing": Site(
         Trace("log", [
             TraceJob(1, 1, 60, 8, 60), TraceJob(2, 2, 60, 8, 60), TraceJob(3, 9, 5, 2, 5),
         ]),
-        Machine(capacity=8),
+        SimMachine(capacity=8),
         rules_of("f1"),
     ),
 }  # fmt: skip
@@ -324,10 +326,10 @@ def test_time_alone_calls_for_no_pass_under_an_order_that_moves():
     rules = rules_of("wfp3")
     strict = replace(rules, order=replace(rules.order, strict=True))
 
-    run = by_pass(Trace("log", jobs), Machine(capacity=4), strict, Settings())
+    run = by_pass(Trace("log", jobs), SimMachine(capacity=4), strict, SimSettings())
 
     assert run.start_s == [2, 3, 5, 26, 25]
-    assert_played_alike(Site(Trace("log", jobs), Machine(capacity=4), strict))
+    assert_played_alike(Site(Trace("log", jobs), SimMachine(capacity=4), strict))
 
 
 def habits(count: int) -> list[TraceJob]:
@@ -342,10 +344,10 @@ def habits(count: int) -> list[TraceJob]:
 
 @pytest.mark.parametrize("name", ["default", "multifactor", "easy-sjbf"])
 def test_learned_run_times_change_what_is_decided_by_pool_and_pass(name: str):
-    site = Site(Trace("log", habits(120)), Machine(capacity=4), rules_of(name))
+    site = Site(Trace("log", habits(120)), SimMachine(capacity=4), rules_of(name))
     by_users, learned = (
-        play_rules(*site._replace(settings=Settings(estimates=source)))
-        for source in (Estimates.USER, Estimates.PREDICTED)
+        play_rules(*site._replace(settings=SimSettings(estimates=source)))
+        for source in (SimEstimates.USER, SimEstimates.PREDICTED)
     )
 
     assert learned.start_s != by_users.start_s
@@ -361,7 +363,7 @@ def test_the_default_with_shares_and_learned_run_times_is_the_same_by_pool_and_p
     order = replace(rules.order, share_s=share_s, wait_max_s=wait_max_s, due_max_s=20_000)
     backfill = replace(rules.backfill, trust_s=2_000)
     rules = replace(rules, order=order, backfill=backfill)
-    site = Site(Trace("log", habits(400)), Machine(capacity=5), rules)
+    site = Site(Trace("log", habits(400)), SimMachine(capacity=5), rules)
 
     assert not refusal(*site)
     assert_played_alike(site)

@@ -10,7 +10,7 @@ from rota.core.words.presets import preset
 from rota.sim.policies import rules_of
 from rota.sim.pool.api import INFINITE
 from rota.sim.pool.easy import CountedPool
-from rota.sim.pool.profile import Counted, Pinned, Slot
+from rota.sim.pool.profile import FreeProfile, Pinned, Slot
 
 TOTAL = 5
 #: Nothing changes from then on, and no job of these runs longer.
@@ -30,7 +30,7 @@ deeds = st.lists(
 )
 
 
-def played(profile: Counted, free: list[int], story: list, take, give_back) -> int:
+def played(profile: FreeProfile, free: list[int], story: list, take, give_back) -> int:
     """The same deeds in a profile and second by second; gives the present."""
     now_s, held = 0, []
     for deed in story:
@@ -66,7 +66,7 @@ def questions(now_s: int) -> list[tuple[int, int, float]]:
 @settings(max_examples=150)
 @given(deeds)
 def test_counted_room_is_found_at_the_first_second_from_which_it_stays(story):
-    profile, free = Counted(TOTAL), [TOTAL] * (LAST_S + LONGEST_S)
+    profile, free = FreeProfile(TOTAL), [TOTAL] * (LAST_S + LONGEST_S)
     now_s = played(profile, free, story, lambda had, some: had - some, lambda had, some: had + some)
 
     for size, run_s, before_s in questions(now_s):
@@ -102,7 +102,7 @@ def test_pinned_room_is_the_lowest_numbers_that_stay_free(story):
     now_s=st.integers(0, 3),
 )
 def test_a_slot_moves_to_where_it_would_be_if_it_were_given_back_first(runners, jobs, gone, now_s):
-    profile = Counted(TOTAL)
+    profile = FreeProfile(TOTAL)
     for end_s, size in runners[:]:
         if size <= profile.free[0]:
             profile.take(0, end_s, size)
@@ -119,7 +119,7 @@ def test_a_slot_moves_to_where_it_would_be_if_it_were_given_back_first(runners, 
     for (_, run_s), slot in zip(jobs, slots, strict=True):
         if slot.start_s <= now_s:
             continue
-        plain = Counted(TOTAL)
+        plain = FreeProfile(TOTAL)
         plain.times, plain.free = [*profile.times], [*profile.free]
         plain.give_back(slot.start_s, slot.start_s + run_s, slot.held)
         best = plain.earliest(slot.held, run_s)

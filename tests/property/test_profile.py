@@ -18,7 +18,7 @@ from rota.core.facts.tenant import Reservation
 from rota.scheduling.later.free_profile import ALONE, FIELD, need_of
 from rota.scheduling.later.occupancy import INFINITE
 from rota.scheduling.later.start_search import earliest
-from rota.scheduling.later.timeline import OVERDUE_S, Asking, Claim, Leaving, Timeline
+from rota.scheduling.later.timeline import OVERDUE_S, Asking, Claim, LeavingAttempt, Timeline
 from rota.scheduling.place.node_index import Space
 from rota.scheduling.place.node_room import Room
 from rota.scheduling.place.trial_rooms import count_in, place_in
@@ -100,14 +100,14 @@ class World:
         for name in NAMES:
             self.space.refresh(self.cluster, name)
             self.timeline.set_node(name, {})
-        self.here: dict[tuple[str, int], Leaving] = {}
+        self.here: dict[tuple[str, int], LeavingAttempt] = {}
 
     def act(
         self, what: str, name: str, who: int, at_s: float, length_s: int, held: Allocation
     ) -> None:
         key, timeline = (name, who), self.timeline
         if what in ("come", "add") and key not in self.here:
-            leaving = self.here[key] = Leaving(at_s, f"u{who}", name, held)
+            leaving = self.here[key] = LeavingAttempt(at_s, name, f"u{who}", held)
             self.space.take(name, held)
             if what == "add":
                 timeline.add(leaving)
@@ -145,7 +145,7 @@ class World:
         if claim.end_s > self.timeline.now_s:
             self.timeline.claim(name, claim)
 
-    def leaves_s(self, item: Leaving) -> float:
+    def leaves_s(self, item: LeavingAttempt) -> float:
         now_s = self.timeline.now_s
         return item.end_s if item.end_s > now_s else now_s + OVERDUE_S
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from rota.core.changes import events as ev
 from rota.core.facts.tenant import NO_QUOTA, Group, Limits, Project, Queue, Quota, User
-from rota.scheduling.limits.quota import Part, Quotas, held_by
+from rota.scheduling.limits.quota import GivenBack, Quotas, held_by
 from rota.scheduling.limits.quota_rules import Dimension
 from tests.unit.books import Books
 
@@ -185,7 +185,7 @@ def test_every_ceiling_that_a_job_would_pass_is_found_with_what_is_held_under_it
         held.append((job, wanted))
 
 
-def less(rest: list[tuple[Job, Sum]], part: Part) -> list[tuple[Job, Sum]]:
+def less(rest: list[tuple[Job, Sum]], part: GivenBack) -> list[tuple[Job, Sum]]:
     return [*rest, (part.job, tuple(-one for one in sum_of(part.amount, part.whole)))]
 
 
@@ -199,11 +199,14 @@ def beyond(books: Books, held: list[tuple[Job, Sum]], job: Job) -> list[tuple[st
 
 
 def can_be_reclaimed(
-    books: Books, held: list[tuple[Job, Sum]], parts: Sequence[Part], gone: Sequence[Part] = ()
+    books: Books,
+    held: list[tuple[Job, Sum]],
+    parts: Sequence[GivenBack],
+    gone: Sequence[GivenBack] = (),
 ) -> bool:
     """Whether there is an order in which each part is of what is borrowed when it goes."""
 
-    def is_borrowed(rest: list[tuple[Job, Sum]], part: Part) -> bool:
+    def is_borrowed(rest: list[tuple[Job, Sum]], part: GivenBack) -> bool:
         own = sum_of(part.amount, part.whole)
         return any(own[at] for _, at in beyond(books, rest, part.job))
 
@@ -232,7 +235,7 @@ def test_what_may_be_reclaimed_is_borrowed_in_some_order(books, running, whole, 
         job = books.cluster.jobs[books.run(**wish)]
         amount = held_by(books.cluster, job)
         held.append((job, sum_of(amount)))
-        parts.append(Part(job, amount, whole))
+        parts.append(GivenBack(job, amount, whole))
     desk = Quotas(books.cluster, books.now_s)
     victims, left = parts[:gone], parts[gone:]
 

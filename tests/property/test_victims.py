@@ -14,7 +14,7 @@ from rota.core.facts.node import Allocation
 from rota.core.facts.placing import Placement
 from rota.core.facts.resources import Request
 from rota.core.facts.states import Cause
-from rota.scheduling.evict.node_units import NodeUnits, Wish
+from rota.scheduling.evict.node_units import NodeUnits, TaskWish
 from rota.scheduling.evict.search import Takeover
 from rota.scheduling.evict.unit import COST_MIN, Unit
 from rota.scheduling.evict.victims import BEST_EFFORT_WEIGHT, VICTIM_S
@@ -393,7 +393,7 @@ def test_what_room_costs_at_the_least_is_the_cost_of_parts_and_no_set_costs_less
         )
     rest = Allocation("a", room.cpu_milli, room.memory_mib)
     room.take(rest)
-    wish = Wish(Request(cpu_milli=cpus * 1000, memory_mib=mem), False, False, False)
+    wish = TaskWish(Request(cpu_milli=cpus * 1000, memory_mib=mem), False, False, False)
 
     least = NodeUnits(here, units).least_cost(wish, room)
 

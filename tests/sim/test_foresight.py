@@ -4,7 +4,7 @@ import pytest
 
 from rota.core.words.presets import PRESETS
 from rota.sim.foresight import foresee
-from rota.sim.settings import Settings
+from rota.sim.settings import SimSettings
 from tests.sim.runs import job, played
 
 
@@ -19,7 +19,7 @@ def two_behind_one():
 
 
 def test_only_jobs_that_wait_are_asked_about():
-    found = foresee(two_behind_one(), PRESETS["easy"], Settings())
+    found = foresee(two_behind_one(), PRESETS["easy"], SimSettings())
 
     assert [(each.job, each.said_s, each.waited_s) for each in found.told] == [
         (2, 10, 90),
@@ -28,14 +28,14 @@ def test_only_jobs_that_wait_are_asked_about():
 
 
 def test_the_plan_by_limits_takes_every_job_to_last_as_long_as_its_user_said():
-    found = foresee(two_behind_one(), PRESETS["easy"], Settings())
+    found = foresee(two_behind_one(), PRESETS["easy"], SimSettings())
 
     assert [each.limits_s for each in found.told] == [290, 380]
 
 
 def test_nothing_is_learned_before_it_has_happened():
     """The first runs end after the last submit: no word may differ from the plan by limits."""
-    found = foresee(two_behind_one(), PRESETS["easy"], Settings())
+    found = foresee(two_behind_one(), PRESETS["easy"], SimSettings())
 
     assert [each.word.planned_s for each in found.told] == [290, 380]
 
@@ -48,7 +48,7 @@ def test_runs_that_have_ended_shorten_the_next_plan():
     ]
     run = played([*past, *last], [*(each.submit_s for each in past), 9000, 9100])
 
-    found = foresee(run, PRESETS["easy"], Settings())
+    found = foresee(run, PRESETS["easy"], SimSettings())
 
     (told,) = found.told
     assert told.limits_s == pytest.approx(399)
@@ -60,7 +60,7 @@ def test_every_nth_job_that_waits_is_asked_about():
     jobs = [job(at, at, 10, 4, estimate_s=10) for at in range(1, 42)]
     run = played(jobs, [1 + 10 * at for at in range(41)])
 
-    found = foresee(run, PRESETS["easy"], Settings(), every=4)
+    found = foresee(run, PRESETS["easy"], SimSettings(), every=4)
 
     assert found.waited == 40
     assert [each.job for each in found.told] == [*range(5, 42, 4)]
@@ -76,6 +76,6 @@ def test_the_order_of_the_line_is_the_one_of_the_policy():
     ]
     run = played(jobs, [0, 110, 100, 190], estimate_s=[100, 80, 10, 90])
 
-    told = {each.job: each.limits_s for each in foresee(run, PRESETS["sjf"], Settings()).told}
+    told = {each.job: each.limits_s for each in foresee(run, PRESETS["sjf"], SimSettings()).told}
 
     assert told == {2: 90, 3: 80, 4: 160}

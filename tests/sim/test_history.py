@@ -13,7 +13,7 @@ from rota.core.words.presets import preset, with_preset
 from rota.sim.cluster.run import play
 from rota.sim.history import history_of, read_history
 from rota.sim.machine import machine_for
-from rota.sim.settings import Estimates, Settings
+from rota.sim.settings import SimEstimates, SimSettings
 from rota.sim.simulate import simulate
 from rota.sim.trace import BadTrace
 from rota.sim.trial import compare
@@ -183,8 +183,8 @@ def test_the_simulator_plays_a_history_with_all_that_is_known_about_it():
     history = history_of(past_of(scene))
     machine = machine_for(history)
 
-    said = simulate(history, machine, "fifo", Settings())
-    exact = simulate(history, machine, "fifo", Settings(estimates=Estimates.EXACT))
+    said = simulate(history, machine, "fifo", SimSettings())
+    exact = simulate(history, machine, "fifo", SimSettings(estimates=SimEstimates.EXACT))
 
     assert starts(said, history)["child"] == pytest.approx(40, abs=0.1)
     assert starts(exact, history)["child"] == pytest.approx(40, abs=0.1)

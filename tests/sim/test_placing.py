@@ -13,12 +13,12 @@ from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.policy import DEFAULT
 from rota.core.facts.resources import Request
 from rota.core.words.policy_text import changed
-from rota.sim.machine import Machine
+from rota.sim.machine import SimMachine
 from rota.sim.placing import place_list
 from rota.sim.policies import PLACINGS, check_name, rules_of
 from rota.sim.readers.openb import read_nodes, read_pods
 from rota.sim.run import Run
-from rota.sim.settings import Settings
+from rota.sim.settings import SimSettings
 from rota.sim.simulate import simulate
 from rota.sim.trace import Trace, TraceJob
 
@@ -232,10 +232,10 @@ def test_half_of_a_name_that_is_not_known_is_named(name, line):
 def test_a_placement_decides_where_jobs_of_a_log_run():
     jobs = [pod(f"p{n}", 1) for n in range(2)]
     nodes = (node("a"), node("b"))
-    trace, machine = Trace("pods", jobs, unit="GPUs"), Machine(capacity=4, nodes=nodes)
+    trace, machine = Trace("pods", jobs, unit="GPUs"), SimMachine(capacity=4, nodes=nodes)
 
     packed, spread = (
-        simulate(trace, machine, name, Settings()) for name in ("fifo+score", "fifo+spread")
+        simulate(trace, machine, name, SimSettings()) for name in ("fifo+score", "fifo+spread")
     )
 
     assert len(set(packed.nodes)) == 1

@@ -6,13 +6,13 @@ import pytest
 
 from rota.sim.policies import rules_of
 from rota.sim.pool_run import play_pool, ranges
-from rota.sim.settings import Events, Overrun, Settings
+from rota.sim.settings import Events, SimOverrun, SimSettings
 from rota.sim.trace import TraceJob
 
 from .plain_rules import PlainRules
 from .runs import job
 
-SINGLE_EXTEND = Settings(events=Events.SINGLE, overrun=Overrun.EXTEND)
+SINGLE_EXTEND = SimSettings(events=Events.SINGLE, overrun=SimOverrun.EXTEND)
 
 
 def a_log(seed: int, total: int) -> list[TraceJob]:
@@ -28,13 +28,13 @@ def a_log(seed: int, total: int) -> list[TraceJob]:
 
 
 @pytest.mark.parametrize("spare", [True, False])
-@pytest.mark.parametrize("overrun", Overrun)
+@pytest.mark.parametrize("overrun", SimOverrun)
 @pytest.mark.parametrize("events", Events)
 @pytest.mark.parametrize("policy", ["easy", "conservative", "conservative-rebuild"])
 def test_every_start_and_every_node_follows_from_the_rules_as_written(
-    policy: str, events: Events, overrun: Overrun, spare: bool
+    policy: str, events: Events, overrun: SimOverrun, spare: bool
 ):
-    settings = Settings(events=events, overrun=overrun, spare=spare, pinned=True)
+    settings = SimSettings(events=events, overrun=overrun, spare=spare, pinned=True)
     for seed in range(25):
         total = 1 + seed % 8
         jobs = a_log(seed, total)
@@ -42,7 +42,7 @@ def test_every_start_and_every_node_follows_from_the_rules_as_written(
             total,
             policy,
             single=events is Events.SINGLE,
-            kill=overrun is Overrun.KILL,
+            kill=overrun is SimOverrun.KILL,
             spare=spare,
         )
 
@@ -75,7 +75,7 @@ def test_whoever_is_due_gets_the_lowest_numbers_that_are_free_when_somebody_leav
         job(3, 1, 3, 2, estimate_s=3),
     ]
 
-    run = play_pool(jobs, 4, "conservative", rules_of("conservative"), Settings(pinned=True))
+    run = play_pool(jobs, 4, "conservative", rules_of("conservative"), SimSettings(pinned=True))
 
     assert run.start_s == [1, 1, 2]
     assert run.nodes == ["0-1", "2", "0-1"]
@@ -84,7 +84,7 @@ def test_whoever_is_due_gets_the_lowest_numbers_that_are_free_when_somebody_leav
 def test_a_job_without_length_keeps_its_promise_and_takes_nobodys_processors():
     jobs = [job(1, 0, 4, 2, estimate_s=4), job(2, 0, 0, 4), job(3, 1, 4, 2, estimate_s=4)]
 
-    run = play_pool(jobs, 4, "conservative", rules_of("conservative"), Settings())
+    run = play_pool(jobs, 4, "conservative", rules_of("conservative"), SimSettings())
 
     assert run.start_s == [0, 4, 4]
 
@@ -93,6 +93,6 @@ def test_fractions_that_add_up_to_the_promise_let_a_candidate_pass():
     # 2 is promised 0.1 + 4. 3.1 + 1 is no more than that, although the difference is below 1.
     jobs = [job(1, 0.1, 4, 1), job(2, 0.1, 5, 2), job(3, 3.1, 1, 1)]
 
-    run = play_pool(jobs, 2, "easy", rules_of("easy"), Settings())
+    run = play_pool(jobs, 2, "easy", rules_of("easy"), SimSettings())
 
     assert run.start_s == [0.1, 0.1 + 4, 3.1]

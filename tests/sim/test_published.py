@@ -9,15 +9,15 @@ import pytest
 
 from rota.sim.cut import Cut, cut
 from rota.sim.figures import summarise
-from rota.sim.machine import Machine, machine_for
+from rota.sim.machine import SimMachine, machine_for
 from rota.sim.readers import read_trace
-from rota.sim.settings import Estimates, Events, Settings
+from rota.sim.settings import Events, SimEstimates, SimSettings
 from rota.sim.simulate import simulate
 
 SC15 = [
-    ("easy", Estimates.USER, "start_easy"),
-    ("easy", Estimates.EXACT, "start_easy_exact"),
-    ("easy-sjbf", Estimates.EXACT, "start_easy_sjbf_exact"),
+    ("easy", SimEstimates.USER, "start_easy"),
+    ("easy", SimEstimates.EXACT, "start_easy_exact"),
+    ("easy-sjbf", SimEstimates.EXACT, "start_easy_sjbf_exact"),
 ]
 
 
@@ -34,7 +34,7 @@ def test_every_job_of_an_sc15_log_starts_at_the_published_second(shared_folder: 
     machine = machine_for(trace)
 
     for policy, estimates, column in SC15:
-        settings = Settings(events=Events.SINGLE, estimates=estimates)
+        settings = SimSettings(events=Events.SINGLE, estimates=estimates)
         run = simulate(trace, machine, policy, settings)
 
         assert [job.id for job in run.jobs] == [int(row["job"]) for row in published]
@@ -48,7 +48,7 @@ def test_jobs_of_the_batsim_log_start_when_and_where_they_were_published(
     trace = read_trace(shared_folder / "traces/swf/batsim-medium-late.swf.gz")
     published = rows(shared_folder / "traces/expected/batsim-medium-late.starts.csv.gz")
 
-    run = simulate(trace, machine_for(trace, nodes=32), policy, Settings())
+    run = simulate(trace, machine_for(trace, nodes=32), policy, SimSettings())
 
     starts = [float(row[f"start_{policy}_pinned"]) for row in published]
     assert run.start_s == pytest.approx(starts, abs=2e-6)
@@ -67,9 +67,9 @@ def test_fcfs_over_ten_stretches_gives_the_slowdown_and_use_of_the_rlscheduler_t
             summarise(
                 simulate(
                     cut(trace, Cut(skip=first, jobs=length)),
-                    Machine(capacity=256),
+                    SimMachine(capacity=256),
                     "fcfs",
-                    Settings(),
+                    SimSettings(),
                 )
             )
             for first in tables["first_job_index_of_each_sequence_0_based"]
@@ -90,7 +90,7 @@ def test_srtf_and_srsf_come_within_two_percent_of_the_published_completion_times
     machine = machine_for(trace, nodes=8)
 
     for policy in ("srtf", "srsf"):
-        run = simulate(trace, machine, policy, Settings())
+        run = simulate(trace, machine, policy, SimSettings())
 
         ends = zip(run.jobs, run.end_s, strict=True)
         mean_s = sum(end_s - job.submit_s for job, end_s in ends) / len(run.jobs)

@@ -4,7 +4,7 @@ import pytest
 
 from rota.sim.report.gantt import Rectangle, gantt, window
 from rota.sim.report.series import (
-    Span,
+    TraceSpan,
     smoothed,
     used_over_time,
     waiting_over_time,
@@ -64,7 +64,7 @@ def test_jobs_take_the_lowest_processors_that_are_free():
     # 1 holds 0 and 1, 2 holds 2; when 1 is gone, 3 takes 0, 1 and 3.
     run = played([job(1, 0, 10, 2), job(2, 0, 30, 1), job(3, 0, 5, 3)], [0, 0, 10])
 
-    chart = gantt(run, Span(0, 30))
+    chart = gantt(run, TraceSpan(0, 30))
 
     assert chart.rectangles == [
         Rectangle(0, 0, 2, 0, 10),
@@ -78,7 +78,7 @@ def test_jobs_take_the_lowest_processors_that_are_free():
 def test_jobs_with_nodes_are_drawn_on_them():
     run = played([job(1, 0, 10, 3), job(2, 0, 10)], [0, 0], nodes=["0-1,3", "2"])
 
-    chart = gantt(run, Span(0, 10))
+    chart = gantt(run, TraceSpan(0, 10))
 
     assert [(r.place, r.low, r.height) for r in chart.rectangles] == [
         (0, 0, 2),
@@ -92,7 +92,7 @@ def test_jobs_with_nodes_are_drawn_on_them():
 def test_jobs_that_share_a_node_stand_above_each_other():
     run = played([job(1, 0, 10), job(2, 0, 10), job(3, 0, 10)], [0, 0, 10], nodes=["a", "a", "b"])
 
-    chart = gantt(run, Span(0, 20))
+    chart = gantt(run, TraceSpan(0, 20))
 
     assert chart.rows == ["a", "b"]
     assert [(r.place, r.low, r.height) for r in chart.rectangles] == [
@@ -105,7 +105,7 @@ def test_jobs_that_share_a_node_stand_above_each_other():
 def test_a_job_in_pieces_is_drawn_in_pieces():
     run = played([job(1, 0, 20)], [0], pieces=[(0, 0, 10), (0, 30, 40)], end_s=[40])
 
-    chart = gantt(run, Span(0, 40))
+    chart = gantt(run, TraceSpan(0, 40))
 
     assert [(r.since_s, r.until_s) for r in chart.rectangles] == [(0, 10), (30, 40)]
     assert chart.jobs == 1

@@ -1,15 +1,15 @@
 """What other rules mean, in a sentence that names who gains, who pays, and how surely."""
 
-from rota.sim.verdict import Change, verdict
+from rota.sim.verdict import JobPair, verdict
 
 HOUR = 3600.0
 
 
-def changes(days: int, less_s: float, **people: float) -> list[Change]:
+def changes(days: int, less_s: float, **people: float) -> list[JobPair]:
     """A job a day of each user, which waits ten hours before, and so much less after."""
     told = {"ann": less_s, **people}
     return [
-        Change(user, day, 10 * HOUR, 10 * HOUR - own + day % 3)
+        JobPair(user, day, 10 * HOUR, 10 * HOUR - own + day % 3)
         for day in range(days)
         for user, own in told.items()
     ]
@@ -31,7 +31,7 @@ def test_who_pays_is_named():
 
 
 def test_what_may_be_chance_is_called_so():
-    mixed = [Change("ann", day, HOUR, HOUR + (-1) ** day * 1800 - 60) for day in range(10)]
+    mixed = [JobPair("ann", day, HOUR, HOUR + (-1) ** day * 1800 - 60) for day in range(10)]
 
     assert "which may be chance" in verdict("sjf", mixed)
 

@@ -15,7 +15,7 @@ from rota.core.facts.resources import Request
 from rota.core.facts.states import Cause
 from rota.scheduling.api import Entry
 from rota.scheduling.evict.search import Preemption, Takeover
-from rota.scheduling.limits.quota import Part
+from rota.scheduling.limits.quota import GivenBack
 from rota.scheduling.place.node_room import Room
 
 START_S = 1000.0
@@ -31,10 +31,10 @@ class Lent:
     def __init__(self, **jobs: int) -> None:
         self._jobs = jobs
 
-    def reclaimable(self, part: Part) -> bool:
+    def reclaimable(self, part: GivenBack) -> bool:
         return self.all_reclaimable([part], [])
 
-    def all_reclaimable(self, parts: Sequence[Part], gone: Sequence[Part]) -> bool:
+    def all_reclaimable(self, parts: Sequence[GivenBack], gone: Sequence[GivenBack]) -> bool:
         left = dict(self._jobs)
         for part in (*gone, *parts):
             left[part.job.spec.user] = left.get(part.job.spec.user, 0) - 1

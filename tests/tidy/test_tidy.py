@@ -52,16 +52,9 @@ STRUCK = re.compile(r"\(struck: [^()]{10,}\)$")
 MISTAKES = re.compile(r"each worth a test: (?P<mistakes>.+?)(?: \(tests/[^()]+\))?$")
 MISTAKE_ROW = re.compile(r"^\| (?P<id>[A-Z]\d{2}) \| (?P<mistake>.+?) \| (?P<tests>.+) \|$")
 PROOFS = re.compile(r"\((?P<proofs>tests/[^()]+)\)$")
-#: What a reader of the contracts meets: a class name has one meaning in all of these together.
-CONTRACTS = ("api", "client", "controller", "core", "rpc", "slurm", "slurmrest", "web")
-#: The client's word for what the core knows; names that the OpenAPI document holds; small parts of
-#: one module each; and the base of bodies, which ruff takes for one only beside them.
-SHARED_NAMES = frozenset({
-    "Job", "Node", "Outcome", "Task",
-    "Changed", "Ends", "Figures", "Forecast",
-    "Member", "Question", "Standing", "Watch",
-    "Strict",
-})  # fmt: skip
+#: What the client calls as the core does, words of programs that stand alone (keeper, as_user), and
+#: names that the OpenAPI document or plug-ins hold.
+SHARED_NAMES = frozenset({"Account", "Attempt", "Job", "Node", "NodeView", "Refused", "Start"})
 #: Anywhere in a text: a test that holds what is said.
 REFERENCE = re.compile(r"tests/[\w/]+\.py(?:::\w+)+")
 
@@ -184,13 +177,12 @@ def test_every_name_says_what_the_thing_is():
     assert not found, "these names use a word that names no role:\n" + "\n".join(found)
 
 
-def test_a_class_name_has_one_meaning_where_contracts_are_read():
+def test_a_class_name_has_one_meaning():
     homes: dict[str, list[str]] = {}
-    for part in CONTRACTS:
-        for path in python_files(PACKAGE / part):
-            for node in ast.walk(parsed(path)):
-                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                    homes.setdefault(node.name, []).append(place(path, node.lineno))
+    for path in python_files(PACKAGE):
+        for node in ast.walk(parsed(path)):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                homes.setdefault(node.name, []).append(place(path, node.lineno))
 
     shared = {name: found for name, found in homes.items() if len(found) > 1}
 

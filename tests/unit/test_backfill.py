@@ -378,3 +378,69 @@ def test_a_promise_is_made_on_nodes_that_the_job_may_have(placement: Placement, 
     (promise,) = plan.promises
     assert (promise.job, promise.start_s) == (job, stage.begin_s + 100)
     assert {held.node for held in promise.allocations} == {"b"}
+
+
+def test_where_nothing_is_spare_only_jobs_that_are_gone_by_the_promise_pass():
+    stage = stage_with(Backfill.EASY, nodes=1, spare=False)
+    stage.submit(hours(2, cpus=2))
+    big = stage.submit(hours(8, cpus=3))
+    in_time = stage.submit(hours(2, cpus=1))
+    longer = stage.submit(hours(3, cpus=1))
+
+    stage.run()
+    at_once = set(stage.started_s)
+    stage.play()
+
+    assert in_time in at_once
+    assert longer not in at_once, "a CPU is free, and would stay free beside the promised job"
+    assert stage.started_s[big] == in_hours(stage, 2)
+
+
+@pytest.mark.parametrize(
+    ("cpus", "estimate_h", "limit_h", "due_h"),
+    [
+        (2, 1, 4, 2),
+        (2, 2, 4, 2),
+        (2, 0, 1, None),
+        (1, 3, 4, 10),
+    ],
+    ids=["may stay", "is taken to stay until then", "its limit ends it", "fits beside the first"],
+)
+def test_room_is_lent_until_a_promise_is_due_to_jobs_that_could_be_there_still(
+    cpus, estimate_h, limit_h, due_h
+):
+    stage = stage_with(Backfill.CONSERVATIVE, nodes=1)
+    stage.submit(hours(2, cpus=2))
+    stage.submit(hours(8, cpus=3))
+    stage.submit(hours(8, cpus=3))
+    job = stage.submit(hours(limit_h, cpus=cpus, estimate_s=estimate_h * HOUR_S))
+
+    plan = stage.run()
+
+    (window_s,) = [start.window_s for start in plan.starts if start.job == job]
+    assert window_s == (in_hours(stage, due_h) if due_h else 0)
+
+
+def test_room_on_a_node_without_a_promise_is_not_lent():
+    stage = stage_with(Backfill.EASY)
+    stage.submit(hours(2, cpus=4))
+    stage.submit(hours(9, cpus=3))
+    stage.submit(hours(8, cpus=4))
+    job = stage.submit(hours(4, cpus=1, estimate_s=HOUR_S))
+
+    plan = stage.run()
+
+    assert [start.window_s for start in plan.starts if start.job == job] == [0]
+
+
+def test_a_pass_is_called_for_when_the_promise_is_due_and_for_nothing_before():
+    stage = Stage([node("n0")])
+    stage.submit(hours(2, cpus=2))
+    stage.submit(hours(1, cpus=1))
+    nobody_waits = stage.run().wake_s
+    stage.submit(hours(8, cpus=3))
+
+    plan = stage.run()
+
+    assert nobody_waits == 0
+    assert plan.wake_s == in_hours(stage, 2)

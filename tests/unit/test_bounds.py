@@ -8,7 +8,7 @@ from types import FunctionType, MethodType, ModuleType
 import pytest
 
 from rota.core.changes import events as ev
-from rota.core.facts.indices import Run
+from rota.core.facts.indices import IndexRun
 from rota.core.facts.job import JobSpec
 from rota.core.facts.policy import PlaceRules, Policy
 from rota.core.words.presets import PRESETS
@@ -82,7 +82,7 @@ def play_jobs(stage: Stage, count: int) -> None:
 def submit_array(stage: Stage, job: JobSpec, count: int) -> None:
     first = stage.cluster.ids.next
     submitted = ev.ArraySubmitted(
-        array=first, uid=f"u{first}", spec=job, runs=(Run(0, count - 1),), count=count,
+        array=first, uid=f"u{first}", spec=job, runs=(IndexRun(0, count - 1),), count=count,
         eligible=True,
     )  # fmt: skip
     stage.tell(submitted)

@@ -3,10 +3,12 @@
 import pytest
 
 from rota.core.changes import events as ev
+from rota.core.facts.placing import Placement
 from rota.core.facts.policy import Estimates
-from rota.core.facts.tenant import Limits
+from rota.core.facts.tenant import Limits, Quota, User
 from rota.scheduling.limits.quota import Quotas, Short
 from rota.scheduling.scheduler import Scheduler
+from rota.testing.stage import Stage, node, spec
 from tests.unit.books import DAY_S, HOUR_S, Books, amount
 
 WEEK_S = int(7 * DAY_S)
@@ -201,3 +203,19 @@ def test_what_a_pass_gives_is_charged_to_the_budget_at_once():
     assert found is not None
     assert (found.used, found.wanted) == (4, 2)
     assert str(found) == "user alice has used or spoken for 4 of 4 device-hours, 2 wanted"
+
+
+def test_a_job_that_only_a_smaller_node_is_within_its_budget_gets_a_larger_one_in_time():
+    stage = Stage([node("small", cpus=1, gpus=1), node("large", cpus=4, gpus=4)])
+    stage.now_s = stage.begin_s = 20_000 * DAY_S
+    quota = Quota(hard=Limits(device_hours=5), period_s=WEEK_S)
+    stage.tell(ev.UserSet(user=User("alice", quota=quota)))
+    only_small = Placement(nodes=("small",))
+    stage.submit(spec(user="bob", gpus=1, placement=only_small), runs_s=30 * DAY_S)
+    stage.submit(spec(gpus=1, time_limit_s=3 * 3600))
+    stage.submit_later(DAY_S, spec(gpus=1, time_limit_s=3600, placement=Placement(exclusive=True)))
+
+    stage.play()
+
+    # Of the larger node all four devices count; the first three hours come back after a week.
+    assert stage.started_s[3] == stage.begin_s + DAY_S + WEEK_S

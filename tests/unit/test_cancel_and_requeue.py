@@ -109,7 +109,7 @@ def test_parent_and_child_cancelled_in_one_command_are_both_reported_as_changed(
 
     answer = scene.cancel(parent, child)
 
-    assert answer == cmd.Changed((parent, child))
+    assert answer == cmd.ChangedJobs((parent, child))
 
 
 def test_a_requeued_job_stops_goes_back_to_its_place_and_runs_again():
@@ -284,5 +284,5 @@ def test_hold_of_everything_concerns_what_waits_and_release_what_is_held():
     held = scene.ask(cmd.Hold(actor=OPERATOR, of_user="*"))
     released = scene.ask(cmd.Release(actor=OPERATOR, of_user="*"))
 
-    assert held == cmd.Changed((waits, array))
-    assert released == cmd.Changed((waits, array))
+    assert held == cmd.ChangedJobs((waits, array))
+    assert released == cmd.ChangedJobs((waits, array))

@@ -234,6 +234,16 @@ def test_by_load_the_cluster_with_the_least_in_use_is_taken_whatever_a_single_no
     assert place_of(scene, job) == ["box"]
 
 
+def test_by_load_the_busier_cluster_is_left_alone_though_it_comes_first():
+    scene = two_clusters(cpus=8)
+    scene.submit("busy", cpus=6, **bound(cluster="local"))
+    make_vdc(scene, "local", "hpc", strategy=Choice.LOAD)
+
+    job = scene.submit("job", **bound(vdc="science"))
+
+    assert place_of(scene, job)[0] in ("h1", "h2")
+
+
 def test_by_fit_the_node_is_taken_that_the_job_leaves_least_over_on():
     scene = two_clusters(cpus=8)
     scene.add_node(machine("s1", "small", cpus=2))

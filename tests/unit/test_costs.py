@@ -302,3 +302,52 @@ def test_credits_that_are_spent_put_a_user_behind_all_who_have_some_left():
 
     assert after == ("queued", "running")
     assert scene.state(spender) == "running", "nobody else wants the room"
+
+
+def spoken_for(scene: Scene) -> str:
+    """What a job of the project that does not fit into its budget is told of it."""
+    return scene.why(scene.submit("asks", cpus=3, project="vision", time_limit_s=3 * HOUR_S))
+
+
+def test_a_job_that_runs_speaks_for_what_it_had_and_for_the_rest_of_its_limit():
+    scene = priced("cpu 10")
+    give_budget(scene, 100.0)
+    scene.submit("runs", project="vision", time_limit_s=4 * HOUR_S)
+
+    scene.pass_time(HOUR_S)
+
+    assert spoken_for(scene) == (
+        "project vision has spent or spoken for 40.00 of 100.00, 90.00 wanted"
+    )
+
+
+def test_a_job_that_was_placed_and_has_not_begun_speaks_for_its_whole_limit():
+    scene = Scene(starts=False)
+    scene.set_policy(prices_rates=["cpu 10"], prices_currency="EUR")
+    give_budget(scene, 100.0)
+    scene.submit("placed", project="vision", time_limit_s=4 * HOUR_S)
+
+    scene.pass_time(60)
+
+    assert "spoken for 40.00 of 100.00" in spoken_for(scene)
+
+
+def test_a_job_beyond_its_estimate_speaks_for_what_it_had():
+    scene = priced("cpu 10")
+    give_budget(scene, 100.0)
+    scene.submit("runs", project="vision", estimate_s=HOUR_S)
+
+    scene.pass_time(3 * HOUR_S)
+
+    assert "spoken for 30.00 of 100.00" in spoken_for(scene)
+
+
+def test_of_a_job_that_began_before_the_period_only_the_part_within_it_counts():
+    scene = priced("cpu 1")
+    give_budget(scene, 100.0, period_s=86400)
+    scene.submit("runs", cpus=1, project="vision", time_limit_s=72 * HOUR_S)
+    scene.pass_time(48 * HOUR_S)
+
+    job = scene.submit("asks", project="vision", time_limit_s=60 * HOUR_S)
+
+    assert scene.why(job) == "project vision has spent or spoken for 48.00 of 100.00, 60.00 wanted"

@@ -102,6 +102,14 @@ def test_a_gang_of_whole_gpus_lies_on_as_few_nodes_as_possible():
     assert len(set(found)) == 2
 
 
+def test_a_gang_of_shares_of_pairs_lies_on_the_node_that_takes_all_of_it():
+    stage = a_stage(node("small", cpus=8, gpus=2), node("wide", cpus=64, gpus=4))
+
+    found = placed(stage, gpus=2, gpu_part=0.4, tasks=4)
+
+    assert found == ["wide"] * 4
+
+
 def test_gangs_leave_whole_nodes_for_gangs():
     stage = a_stage(*(node(name, cpus=16, gpus=4) for name in "abc"))
     first = placed(stage, gpus=1, tasks=2)
@@ -221,3 +229,15 @@ def test_a_mixed_site_may_allow_cpu_jobs_on_gpu_nodes():
     )
 
     assert placed(allowed, cpus=4) == ["box"]
+
+
+def test_first_fit_comes_back_to_a_node_that_a_job_has_left():
+    stage = a_stage(*(node(name, cpus=1) for name in "abc"), strategy="first-fit")
+    stage.submit(spec(cpus=1), runs_s=10)
+    stage.submit(spec(cpus=1), runs_s=900)
+    stage.run()
+    stage.now_s += 5
+    stage.step()
+
+    assert placed(stage, cpus=1) == ["a"]
+    assert placed(stage, cpus=1) == ["c"]

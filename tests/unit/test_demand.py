@@ -1,14 +1,14 @@
 """What waits for room, and which nodes that do not exist yet would take it."""
 
 from rota.core.facts.node import Device, NodeSpec
-from rota.scheduling.answers.demand import Need, needs
+from rota.scheduling.answers.demand import RoomNeed, needs
 from rota.testing.scene import Scene
 
 SMALL = NodeSpec("", 4000, 8000, 1000)
 GPUS = NodeSpec("", 8000, 64000, 1000, devices=(Device(0, "u0", model="h200"),))
 
 
-def asked(scene: Scene, *offers: NodeSpec, jobs_max: int = 1000) -> list[Need]:
+def asked(scene: Scene, *offers: NodeSpec, jobs_max: int = 1000) -> list[RoomNeed]:
     return needs(scene.controller.scheduler, offers, jobs_max)
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from rota.backends.api import EngineJob, Phase
-from rota.backends.journal import Entry, Journal, State
+from rota.backends.api import EngineJob, EnginePhase
+from rota.backends.journal import EngineEntry, EngineJournal, Stance
 from rota.backends.news import ended
 from rota.backends.reconcile import Absences, look
 from rota.core.facts.states import Cause
@@ -16,13 +16,13 @@ NODES = {"n1": "n1.lab"}
 
 @pytest.fixture
 def journal(tmp_path: Path):
-    made = Journal(tmp_path / "journal.db")
+    made = EngineJournal(tmp_path / "journal.db")
     yield made
     made.close()
 
 
 def job(
-    phase: Phase = Phase.RUNNING,
+    phase: EnginePhase = EnginePhase.RUNNING,
     uid: str = "a",
     number: str = "1",
     restarts: int = 0,
@@ -33,45 +33,49 @@ def job(
     )
 
 
-def entry(state: State = State.SUBMITTED, uid: str = "a", end: EngineJob | None = None) -> Entry:
-    return Entry(uid=uid, node="n1.lab", state=state, id="1", end=end)
+def entry(
+    state: Stance = Stance.SUBMITTED, uid: str = "a", end: EngineJob | None = None
+) -> EngineEntry:
+    return EngineEntry(uid=uid, node="n1.lab", state=state, id="1", end=end)
 
 
-def looked(listing: list[EngineJob], *entries: Entry):
+def looked(listing: list[EngineJob], *entries: EngineEntry):
     known = {each.uid: each for each in entries}
     return look(known, listing, set(), Absences(10.0), 0.0, NODES)
 
 
-def test_an_end_that_was_forgotten_is_no_news_for_as_long_as_the_engine_lists_it(journal: Journal):
-    ended = job(Phase.ENDED)
-    journal.put([entry(State.ENDED, end=ended)])
+def test_an_end_that_was_forgotten_is_no_news_for_as_long_as_the_engine_lists_it(
+    journal: EngineJournal,
+):
+    ended = job(EnginePhase.ENDED)
+    journal.put([entry(Stance.ENDED, end=ended)])
     journal.forget(["a"], 0.0)
 
-    news = journal.without_past([ended, job(Phase.ENDED, "b"), job(Phase.RUNNING, "a")])
+    news = journal.without_past([ended, job(EnginePhase.ENDED, "b"), job(EnginePhase.RUNNING, "a")])
 
-    assert news == [job(Phase.ENDED, "b"), job(Phase.RUNNING, "a")]
+    assert news == [job(EnginePhase.ENDED, "b"), job(EnginePhase.RUNNING, "a")]
 
 
-def test_an_end_that_is_not_forgotten_yet_is_news(journal: Journal):
+def test_an_end_that_is_not_forgotten_yet_is_news(journal: EngineJournal):
     journal.put([entry()])
 
-    assert journal.without_past([job(Phase.ENDED)]) == [job(Phase.ENDED)]
+    assert journal.without_past([job(EnginePhase.ENDED)]) == [job(EnginePhase.ENDED)]
 
 
-@pytest.mark.parametrize("phase", [Phase.WAITING, Phase.RUNNING])
-def test_what_the_engine_starts_over_is_over_and_is_stopped(phase: Phase):
+@pytest.mark.parametrize("phase", [EnginePhase.WAITING, EnginePhase.RUNNING])
+def test_what_the_engine_starts_over_is_over_and_is_stopped(phase: EnginePhase):
     again = job(phase, restarts=1)
 
     found = looked([again], entry())
 
     (changed,) = found.changed
     assert found.strays == [again]
-    assert (changed.state, changed.end.cause) == (State.ENDED, Cause.PREEMPTED)
+    assert (changed.state, changed.end.cause) == (Stance.ENDED, Cause.PREEMPTED)
     assert found.seen == {}
 
 
 def test_what_was_started_over_and_has_ended_ended_as_it_says():
-    ended = job(Phase.ENDED, restarts=1)
+    ended = job(EnginePhase.ENDED, restarts=1)
 
     found = looked([ended], entry())
 
@@ -80,7 +84,7 @@ def test_what_was_started_over_and_has_ended_ended_as_it_says():
 
 
 def test_what_is_over_and_lives_in_the_engine_is_stopped():
-    found = looked([job()], entry(State.MISSING))
+    found = looked([job()], entry(Stance.MISSING))
 
     assert found.strays == [job()]
     assert found.changed == []
@@ -93,9 +97,9 @@ def test_of_two_jobs_with_one_key_the_younger_is_stopped():
     assert found.seen["a"].id == "1"
 
 
-@pytest.mark.parametrize("phase", [Phase.RUNNING, Phase.WAITING])
-def test_a_job_that_never_began_does_not_end_the_attempt_of_its_living_twin(phase: Phase):
-    never, lives = job(Phase.ENDED, number="1"), job(phase, number="2")
+@pytest.mark.parametrize("phase", [EnginePhase.RUNNING, EnginePhase.WAITING])
+def test_a_job_that_never_began_does_not_end_the_attempt_of_its_living_twin(phase: EnginePhase):
+    never, lives = job(EnginePhase.ENDED, number="1"), job(phase, number="2")
 
     found = looked([never, lives], entry())
 
@@ -104,7 +108,7 @@ def test_a_job_that_never_began_does_not_end_the_attempt_of_its_living_twin(phas
 
 
 def test_of_two_ends_the_one_that_had_begun_counts():
-    never, ran = job(Phase.ENDED, number="1"), job(Phase.ENDED, number="2", began_s=5.0)
+    never, ran = job(EnginePhase.ENDED, number="1"), job(EnginePhase.ENDED, number="2", began_s=5.0)
 
     found = looked([never, ran], entry())
 
@@ -112,7 +116,10 @@ def test_of_two_ends_the_one_that_had_begun_counts():
 
 
 def test_a_job_that_waits_beside_the_end_of_its_twin_is_stopped():
-    ran, waits = job(Phase.ENDED, number="2", began_s=5.0), job(Phase.WAITING, number="1")
+    ran, waits = (
+        job(EnginePhase.ENDED, number="2", began_s=5.0),
+        job(EnginePhase.WAITING, number="1"),
+    )
 
     found = looked([ran, waits], entry())
 
@@ -120,9 +127,9 @@ def test_a_job_that_waits_beside_the_end_of_its_twin_is_stopped():
     assert found.strays == [waits]
 
 
-def given_back(began_s: float, cause: Cause | None = Cause.CANCELLED) -> Entry:
-    end = replace(job(Phase.ENDED, began_s=began_s), cause=cause)
-    return replace(entry(State.ENDED, end=end), given_back="too many wait inside hpc: Priority")
+def given_back(began_s: float, cause: Cause | None = Cause.CANCELLED) -> EngineEntry:
+    end = replace(job(EnginePhase.ENDED, began_s=began_s), cause=cause)
+    return replace(entry(Stance.ENDED, end=end), given_back="too many wait inside hpc: Priority")
 
 
 def test_a_job_that_is_taken_back_before_it_began_was_not_started():

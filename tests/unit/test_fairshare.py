@@ -550,6 +550,27 @@ def test_an_account_that_waited_for_another_starts_in_the_pass_that_starts_the_o
     assert {start.job for start in plan.starts} == {small, more}
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_an_account_that_came_first_and_had_to_wait_starts_behind_the_last_of_the_others(others):
+    policy = policy_with(
+        share={"hard_ratio": 0.4, "past_weight": 0.0},
+        backfill={"kind": Backfill.NONE},
+        order={"primary": "fifo", "secondary": "fifo"},
+    )
+    stage = Stage([node("a", cpus=10)], policy)
+    stage.submit(spec(cpus=5, user="alice"))
+    stage.run()
+    more = stage.submit(spec(cpus=1, user="alice"))
+    small = stage.submit(spec(cpus=1, user="bob"))
+    for _ in range(others):
+        stage.submit(spec(cpus=9, user="cem"))
+
+    plan = stage.scheduler.run(stage.now_s)
+
+    assert [start.job for start in plan.starts] == [small, *([] if others else [more])]
+    assert bool(plan.wake_s) == bool(others), "a share is looked at again where a job waits for it"
+
+
 def test_nobody_is_kept_back_by_a_job_in_a_queue_that_starts_nothing():
     scene = beyond(queue="side")
 

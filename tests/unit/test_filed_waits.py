@@ -15,7 +15,7 @@ from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.explain import Explanation, code_of, explain
-from rota.scheduling.outcomes import Barred, Behind, Capped, Claimed, NoRoom, Refused
+from rota.scheduling.outcomes import Barred, Behind, Capped, ClaimedRoom, NoRoom, Vetoed
 from rota.testing.scene import BOB, OPERATOR, Scene
 
 
@@ -129,16 +129,16 @@ KINDS = [
     (no_room_for_all_tasks, NoRoom, "room", "tasks", "room on node box"),
     (no_node_suits, NoRoom, "room", "filter", "a node that suits it"),
     (no_room_beside_whatever_neighbour, NoRoom, "room", "room", "room on node box"),
-    (a_promise_to_another, Claimed, "claim", "backfill", "a claim on node box to move or end"),
+    (a_promise_to_another, ClaimedRoom, "claim", "backfill", "a claim on node box to move or end"),
     (
         a_promise_that_nothing_may_outlast,
-        *(Claimed, "claim", "backfill", "a claim on node box to move or end"),
+        *(ClaimedRoom, "claim", "backfill", "a claim on node box to move or end"),
     ),
     (no_room_and_a_promise_that_nothing_may_outlast, NoRoom, "room", "room", "room on node box"),
-    (a_reservation, Claimed, "claim", "reserved", "a claim on node box to move or end"),
+    (a_reservation, ClaimedRoom, "claim", "reserved", "a claim on node box to move or end"),
     (
         a_neighbour,
-        *(Refused, "neighbours", "neighbours"),
+        *(Vetoed, "neighbours", "neighbours"),
         "a node that neighbours, quotas and plug-ins let it have",
     ),
     (its_turn, Behind, "turn", "order", "its turn"),
@@ -176,7 +176,7 @@ def test_the_reason_named_first_is_of_the_kind_that_the_lane_is_filed_under(
 
 
 def test_every_kind_of_wait_is_told():
-    known = {NoRoom, Claimed, Refused, Behind, Capped, Barred}
+    known = {NoRoom, ClaimedRoom, Vetoed, Behind, Capped, Barred}
 
     assert {filed for _, filed, *_ in KINDS} == known
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.facts.errors import Rejected
-from rota.core.facts.indices import IndexSet, Run, index_at, parse_indices, position_of
+from rota.core.facts.indices import IndexRun, IndexSet, index_at, parse_indices, position_of
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_indices_that_cannot_be_read_are_refused_naming_the_field(text):
 def test_a_huge_array_is_read_without_being_walked():
     runs, cap = parse_indices("0-9999999%16")
 
-    assert runs == (Run(0, 9_999_999),)
+    assert runs == (IndexRun(0, 9_999_999),)
     assert cap == 16
 
 
@@ -64,14 +64,17 @@ def test_a_cap_of_thousands_of_digits_is_refused_like_any_other_bad_cap():
 
 @given(st.integers(0, 500), st.integers(0, 500), st.integers(1, 50))
 def test_a_position_and_its_index_find_each_other(first, length, step):
-    runs = (Run(first, first + length * step, step), Run(first + 100_000, first + 100_010))
+    runs = (
+        IndexRun(first, first + length * step, step),
+        IndexRun(first + 100_000, first + 100_010),
+    )
 
     for position in range(sum(map(len, runs))):
         assert position_of(runs, index_at(runs, position)) == position
 
 
 def test_an_index_that_the_array_does_not_have_has_no_position():
-    runs = (Run(0, 10, 5), Run(20, 20))
+    runs = (IndexRun(0, 10, 5), IndexRun(20, 20))
 
     assert position_of(runs, 3) is None
     assert position_of(runs, 15) is None

@@ -6,6 +6,7 @@ from rota.controller.commands import commands as cmd
 from rota.core.changes import events as ev
 from rota.core.changes.compare import differences, fold
 from rota.core.facts.job import Role, ServiceClass
+from rota.core.facts.node import NodeSpec
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import Policy, PreemptMode, PreemptRules
 from rota.core.facts.resources import Amount, Request
@@ -379,3 +380,60 @@ def test_an_elastic_borrower_and_shares_of_a_cpu_keep_the_sums_right():
 
     assert lent >= 0
     assert (standing(scene), scene.cluster.nodes["box"].headroom().cpu_milli) == ([], 0)
+
+
+def loose(**box: int) -> Scene:
+    """A node that gives CPUs by the amount: no single ones belong to a job."""
+    scene = scene_with(nodes=0, rules={"preempt.gap": 0})
+    scene.add_node(NodeSpec("box", **({"cpu_milli": 4000, "memory_mib": 16384} | box)))
+    return scene
+
+
+def lent_to(scene: Scene, job: str) -> list[int]:
+    """What each task of a job has borrowed."""
+    return [sum(n.cpu_milli for n in a.borrows) for a in scene.job(job).live_attempts]
+
+
+def test_what_is_free_is_used_before_anything_is_lent():
+    scene = loose()
+    scene.submit("low", cpus=3, priority=10)
+
+    scene.submit("vip", cpus=2, priority=75)
+
+    assert (scene.states("low", "vip"), standing(scene)) == (["running"] * 2, ["low"])
+    assert lent_to(scene, "vip") == [1000]
+
+
+def test_of_the_tasks_of_a_gang_only_those_borrow_for_which_nothing_is_free():
+    scene = loose()
+    scene.submit("low", cpus=3, priority=10)
+
+    scene.submit("vip", cpus=1, tasks=3, priority=75)
+
+    assert lent_to(scene, "vip") == [0, 1000, 1000]
+
+
+def test_who_sends_a_borrower_away_borrows_no_more_than_its_own_room_leaves_missing():
+    scene = loose()
+    scene.submit("low", cpus=2, priority=10)
+    scene.submit("vip", cpus=4, priority=50)
+    before = lent_to(scene, "vip")
+    scene.submit("top", cpus=3, priority=75)
+
+    scene.finish("vip", signal=15)
+
+    assert before == [2000]
+    assert (lent_to(scene, "top"), standing(scene)) == ([1000], ["low"])
+
+
+def test_a_lender_that_is_sent_away_with_its_borrower_lends_to_nobody():
+    scene = loose()
+    scene.submit("low", cpus=4, mem=12000, priority=10)
+    scene.submit("vip", cpus=4, priority=50)
+    scene.submit("top", cpus=4, mem=12000, priority=75)
+
+    for name in ("vip", "low"):
+        scene.finish(name, signal=15)
+
+    assert scene.states("low", "vip", "top") == ["preempted", "preempted", "running"]
+    assert lent_to(scene, "top") == [0]

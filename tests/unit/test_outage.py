@@ -34,7 +34,7 @@ from rota.rpc.messages import (
 )
 from rota.scheduling.answers.explain import explain
 from rota.store.api import Batch
-from rota.store.memory import Fault, MemoryStore
+from rota.store.memory import DiskFault, MemoryStore
 from rota.store.writer import InlineWriter
 from rota.testing.scene import ALICE
 
@@ -122,7 +122,7 @@ def test_a_full_disk_keeps_sessions_renews_leases_and_loses_no_report():
     async def story(host: Host, store: MemoryStore) -> None:
         agent, late = Agent(host, "n1"), Agent(host, "n2")
         job, uid = await running_job(host, agent)
-        store.disk.fault = Fault.FULL
+        store.disk.fault = DiskFault.FULL
 
         with pytest.raises(Unavailable, match="is full: nothing was changed"):
             await host.ask(one_job())
@@ -151,7 +151,7 @@ def test_an_agent_that_reports_without_end_during_an_outage_is_hung_up_on_and_ot
         agent, other = Agent(host, "n1"), Agent(host, "n2")
         job, uid = await running_job(host, other)
         await agent.join()
-        store.disk.fault = Fault.FULL
+        store.disk.fault = DiskFault.FULL
         with pytest.raises(Unavailable):
             await host.ask(one_job())
 
@@ -174,7 +174,7 @@ def test_an_agent_that_left_during_an_outage_is_down_after_it():
     async def story(host: Host, store: MemoryStore) -> None:
         agent = Agent(host, "n1")
         await agent.join()
-        store.disk.fault = Fault.FULL
+        store.disk.fault = DiskFault.FULL
         with pytest.raises(Unavailable):
             await host.ask(one_job())
 
@@ -193,7 +193,7 @@ def test_how_jobs_ended_is_kept_when_the_state_is_read_back():
         agent.report(Seen(uid, Sighting.ENDED, started_s=1, ended_s=2, exit_code=0))
         await until(lambda: host.cluster.state_of(job) is JobState.COMPLETED)
         waiting = (await host.ask(one_job(held=True))).ids[0]
-        store.disk.fault = Fault.FULL
+        store.disk.fault = DiskFault.FULL
 
         with pytest.raises(Unavailable):
             await host.ask(Cancel(actor=ALICE, ids=(waiting,)))
@@ -272,7 +272,7 @@ def test_a_job_that_breaks_a_pass_is_held_with_the_reason_and_others_start(caplo
         row = store.job(broken)
         row.spec = msgspec.structs.replace(row.spec, roles=(Role(count=-2),))
         store.commit(Batch(jobs=[row]))
-        store.disk.fault = Fault.FULL
+        store.disk.fault = DiskFault.FULL
         with pytest.raises(Unavailable):
             await host.ask(one_job())
         store.disk.fault = None

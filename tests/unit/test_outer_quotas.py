@@ -9,7 +9,7 @@ from rota.core.facts.resources import Amount
 from rota.core.facts.site.outer import Outer
 from rota.core.facts.tenant import Limits
 from rota.core.words.presets import with_preset
-from rota.quotas.api import Resources
+from rota.quotas.api import ProjectResources
 from rota.scheduling.answers.explain import explain
 from rota.scheduling.answers.outer_words import outer_numbers
 from rota.scheduling.limits.quota import Quotas
@@ -214,13 +214,13 @@ def test_the_provider_answers_as_other_tools_ask_and_counts_nothing_itself(cpus,
     provider = ProjectQuotas(books.cluster, NOW_S)
 
     info = provider.get_quota("vision")
-    asked = provider.check_quota("vision", Resources(cpu=cpus))
-    given = [provider.allocate_quota("vision", Resources(cpu=cpus)) for _ in range(3)]
-    provider.release_quota("vision", Resources(cpu=cpus))
+    asked = provider.check_quota("vision", ProjectResources(cpu=cpus))
+    given = [provider.allocate_quota("vision", ProjectResources(cpu=cpus)) for _ in range(3)]
+    provider.release_quota("vision", ProjectResources(cpu=cpus))
 
     assert (info.limits.cpu, info.used.cpu, info.available.cpu) == (4.0, 3.0, 1.0)
     assert (asked, given) == (allowed, [allowed] * 3)
-    assert not provider.check_quota("unheard", Resources())
+    assert not provider.check_quota("unheard", ProjectResources())
 
 
 @pytest.mark.parametrize(

@@ -3,14 +3,16 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from rota.controller.commands import commands as cmd
+from rota.controller.commands.pledges import Overtaken
 from rota.core.changes import events as ev
 from rota.core.derived.usage import usage_key
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.node import NodeSpec
 from rota.core.facts.tenant import Access, Actor, Reservation
-from rota.scheduling.answers.pledging import pledge_for
+from rota.scheduling.answers.pledging import pledge_for, weigh
 from rota.testing.scene import ALICE, BOB, Scene
 
 ROOT = Actor("root", Access.ADMIN)
@@ -281,3 +283,56 @@ def test_the_plan_of_a_promise_leaves_no_trace():
     assert found.room[0].node == "b"
     assert scene.controller.next_seq == before
     assert len(scene.cluster.jobs) == 1
+
+
+def weighed(scene: Scene, name: str, by_s: float) -> cmd.Submission:
+    """A submit whose promise was worked out before."""
+    made = scene.submission(
+        name, promise=True, deadline_s=scene.now_s + by_s, cpus=4, time_limit_s=HOUR
+    )
+    found = weigh(scene.controller.scheduler, made.spec, scene.now_s)
+    return replace(made, weighed=found)
+
+
+def handed_in(scene: Scene, made: cmd.Submission) -> cmd.Submitted:
+    answer: cmd.Submitted = scene.ask(cmd.Submit(actor=ALICE, submissions=(made,)))
+    return answer
+
+
+def test_a_promise_that_was_worked_out_before_is_given_while_its_room_is_as_it_was():
+    scene, other = full(), full()
+    made = weighed(scene, "mine", 3 * HOUR)
+    scene.submit("behind", cpus=1, time_limit_s=HOUR, actor=BOB)
+
+    answer = handed_in(scene, made)
+
+    expected = asked(other, "mine", 3 * HOUR)
+    assert answer.promise is not None
+    assert expected.promise is not None
+    assert answer.promise.start_s == pytest.approx(expected.promise.start_s, abs=5)
+
+
+@pytest.mark.parametrize("change", ["another promise", "a longer stay", "a drained node"])
+def test_a_promise_whose_room_has_changed_meanwhile_is_worked_out_anew(change: str):
+    scene = full()
+    made = weighed(scene, "mine", 9 * HOUR)
+    if change == "another promise":
+        handed_in(scene, weighed(scene, "other", 9 * HOUR))
+    elif change == "a longer stay":
+        scene.ask(cmd.Update(actor=ROOT, job=1, changes={"time_limit_s": 2 * HOUR}))
+    else:
+        scene.ask(cmd.DrainNode(actor=ROOT, node="box", drained=True))
+
+    with pytest.raises(Overtaken):
+        handed_in(scene, made)
+
+    assert all(job.spec.name != "mine" for job in scene.cluster.jobs.values())
+
+
+def test_a_promise_that_was_worked_out_too_long_ago_to_be_kept_is_none():
+    scene = Scene()
+    made = weighed(scene, "mine", HOUR + 60)
+    scene.now_s += 120
+
+    with pytest.raises(Conflict, match="cannot be promised"):
+        handed_in(scene, made)

@@ -22,7 +22,7 @@ from rota.core.facts.placing import ANYWHERE
 from rota.core.facts.policy import DEFAULT, OrderRules, PlaceRules, Policy
 from rota.core.facts.resources import NOTHING, Amount, Request
 from rota.core.words.policy_text import changed
-from rota.scheduling.api import Dropped, Entry, NodeView, Victim, View
+from rota.scheduling.api import DroppedPlugin, Entry, NodeView, Victim, View
 from rota.scheduling.guarded import Guarded, no_guard
 from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.registry import Catalog, Rules, resolve
@@ -165,7 +165,7 @@ def test_a_plug_in_that_is_gone_does_not_stop_the_scheduling_when_asked_lenientl
     assert rules.primary is ORDERINGS["due"]
     assert rules.victims.cost(VICTIM) == 42.0
     assert [drop.point for drop in rules.dropped] == ["ordering", "filter", "scorer", "victims"]
-    assert rules.dropped[0] == Dropped("ordering", "gone", "is not installed")
+    assert rules.dropped[0] == DroppedPlugin("ordering", "gone", "is not installed")
 
 
 def ask_all(rules: Rules) -> None:
@@ -229,7 +229,7 @@ def test_a_score_beyond_its_bounds_is_nonsense(answer, problem):
     rules = rules_with(Answers(answer))
 
     assert rules.plugged_score(SHAPE, NODE) == 0
-    assert rules.dropped == [Dropped("scorer", "mine", problem)]
+    assert rules.dropped == [DroppedPlugin("scorer", "mine", problem)]
 
 
 def test_a_negative_cost_is_nonsense():
@@ -268,7 +268,7 @@ def test_the_budget_is_for_all_calls_of_one_pass_together():
 
     usual = ORDERINGS["due"].key(ENTRY, VIEW)
     assert keys == [0.5, 0.5, usual, usual]
-    assert rules.dropped == [Dropped("ordering", "mine", "took longer than 50 ms")]
+    assert rules.dropped == [DroppedPlugin("ordering", "mine", "took longer than 50 ms")]
 
 
 def test_a_plug_in_at_work_is_overdue_when_all_its_calls_together_took_longer():
@@ -378,7 +378,7 @@ def test_in_another_thread_a_slow_plug_in_is_judged_when_it_comes_back():
     thread.start()
     thread.join()
 
-    assert rules.dropped == [Dropped("ordering", "mine", "took longer than 50 ms")]
+    assert rules.dropped == [DroppedPlugin("ordering", "mine", "took longer than 50 ms")]
 
 
 LOOPS = """

@@ -3,7 +3,7 @@
 import pytest
 
 from rota.controller.chores.policy_guard import Guard, breach_of
-from rota.sim.trial import Waits, foretold_most_s
+from rota.sim.trial import JobWaits, foretold_most_s
 from rota.testing.scene import Scene
 
 HOUR_S = 3600
@@ -73,8 +73,8 @@ def test_waits_of_seconds_undo_nothing():
     assert found is None
 
 
-def waits(days: int, before_s: float, after_s: float) -> list[Waits]:
-    return [Waits("ann", "vision", before_s, after_s, day) for day in range(days)]
+def waits(days: int, before_s: float, after_s: float) -> list[JobWaits]:
+    return [JobWaits("ann", "vision", before_s, after_s, day) for day in range(days)]
 
 
 def test_what_is_foretold_is_never_less_than_jobs_wait_now():
@@ -87,7 +87,7 @@ def test_few_days_leave_twice_the_mean():
 
 def test_days_that_differ_leave_more_room_than_days_that_are_alike():
     alike = waits(10, 10.0, 100.0)
-    mixed = [Waits("ann", "vision", 10.0, 10.0 if day % 2 else 190.0, day) for day in range(10)]
+    mixed = [JobWaits("ann", "vision", 10.0, 10.0 if day % 2 else 190.0, day) for day in range(10)]
 
     assert foretold_most_s(alike)["vision"] == pytest.approx(100.0)
     assert 130.0 < foretold_most_s(mixed)["vision"] < 190.0

@@ -5,7 +5,7 @@ from rota.controller.commands import commands as cmd
 from rota.core.facts.job import Job
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Limits, Project, Queue, Quota, User
-from rota.quotas.api import QuotaInfo, QuotaProvider, Resources, SyncsQuotas
+from rota.quotas.api import ProjectResources, QuotaInfo, QuotaProvider, SyncsQuotas
 from rota.scheduling.answers.next_job import CorePolicy, SchedulingPolicy
 from rota.testing.scene import ADMIN, OPERATOR, Scene
 
@@ -66,21 +66,21 @@ def test_a_queue_that_starts_nothing_and_jobs_of_other_queues_give_nobody():
 
 
 def test_amounts_are_added_subtracted_down_to_nothing_and_compared_in_every_dimension():
-    small, large = Resources(1, 2, 0), Resources(4, 8, 1)
+    small, large = ProjectResources(1, 2, 0), ProjectResources(4, 8, 1)
 
-    assert small + large == Resources(5, 10, 1)
-    assert small - large == Resources()
-    assert large - small == Resources(3, 6, 1)
+    assert small + large == ProjectResources(5, 10, 1)
+    assert small - large == ProjectResources()
+    assert large - small == ProjectResources(3, 6, 1)
     assert small <= large
-    assert not Resources(1, 9, 0) <= large
+    assert not ProjectResources(1, 9, 0) <= large
 
 
 def test_a_project_shows_its_limits_its_use_what_is_left_and_the_percentage():
-    info = QuotaInfo("p", Resources(10, 100, 0), Resources(4, 25, 0))
+    info = QuotaInfo("p", ProjectResources(10, 100, 0), ProjectResources(4, 25, 0))
 
-    assert info.available == Resources(6, 75, 0)
-    assert info.percent == Resources(40, 25, 0)
-    assert QuotaInfo("p", Resources(), Resources(0, 0, 1)).percent.gpu == 100
+    assert info.available == ProjectResources(6, 75, 0)
+    assert info.percent == ProjectResources(40, 25, 0)
+    assert QuotaInfo("p", ProjectResources(), ProjectResources(0, 0, 1)).percent.gpu == 100
 
 
 def quota_scene() -> tuple[Scene, QuotaProvider]:
@@ -101,29 +101,29 @@ def test_what_jobs_hold_is_used_and_given_back_without_a_release():
 
     held = (quotas.get_quota("team").used, quotas.get_quota("lab", "training").used)
     allowed = (
-        quotas.check_quota("team", Resources(cpu=4)),
-        quotas.check_quota("team", Resources(cpu=4.5)),
-        quotas.check_quota("team", Resources(gpu=1)),
-        quotas.check_quota("team", Resources(gpu=1), "training"),
+        quotas.check_quota("team", ProjectResources(cpu=4)),
+        quotas.check_quota("team", ProjectResources(cpu=4.5)),
+        quotas.check_quota("team", ProjectResources(gpu=1)),
+        quotas.check_quota("team", ProjectResources(gpu=1), "training"),
     )
     scene.finish("job")
 
-    assert held == (Resources(2, 1, 1), Resources(2, 1, 1))
+    assert held == (ProjectResources(2, 1, 1), ProjectResources(2, 1, 1))
     assert allowed == (True, False, True, False)
-    assert quotas.get_quota("lab").used == Resources()
+    assert quotas.get_quota("lab").used == ProjectResources()
 
 
 def test_an_allocation_is_a_check_as_a_start_itself_is_what_counts():
     scene, quotas = quota_scene()
 
-    first = [quotas.allocate_quota("team", Resources(cpu=5)) for _ in range(2)]
+    first = [quotas.allocate_quota("team", ProjectResources(cpu=5)) for _ in range(2)]
     scene.submit("job", cpus=5, project="team", actor=ADMIN)
-    beyond_own = quotas.allocate_quota("team", Resources(cpu=2))
-    beyond_parent = quotas.allocate_quota("lab", Resources(cpu=4))
-    quotas.release_quota("team", Resources(cpu=50))
+    beyond_own = quotas.allocate_quota("team", ProjectResources(cpu=2))
+    beyond_parent = quotas.allocate_quota("lab", ProjectResources(cpu=4))
+    quotas.release_quota("team", ProjectResources(cpu=50))
 
     assert (first, beyond_own, beyond_parent) == ([True, True], False, False)
-    assert quotas.get_quota("lab").used == Resources(cpu=5)
+    assert quotas.get_quota("lab").used == ProjectResources(cpu=5)
     assert isinstance(quotas, SyncsQuotas)
     assert quotas.sync_quota_state("lab") == quotas.get_quota("lab")
 
@@ -133,12 +133,12 @@ def test_the_default_quota_of_users_says_nothing_of_a_project():
     everybody = User("", quota=Quota(hard=Limits(cpu_milli=1000)))
     scene.ask(cmd.SetUser(actor=ADMIN, user=everybody))
 
-    assert quotas.check_quota("team", Resources(cpu=6))
-    assert not quotas.check_quota("team", Resources(cpu=7))
+    assert quotas.check_quota("team", ProjectResources(cpu=6))
+    assert not quotas.check_quota("team", ProjectResources(cpu=7))
 
 
 def test_a_project_without_a_record_has_no_limit():
     _, quotas = quota_scene()
 
-    assert quotas.check_quota("nowhere", Resources(1e9, 1e9, 1e9))
-    assert quotas.get_quota("nowhere").percent == Resources()
+    assert quotas.check_quota("nowhere", ProjectResources(1e9, 1e9, 1e9))
+    assert quotas.get_quota("nowhere").percent == ProjectResources()

@@ -4,7 +4,7 @@ from rota.core.words.presets import preset
 from rota.sim.policies import rules_of
 from rota.sim.pool.easy import CountedPool
 from rota.sim.pool.planned import PlannedPool
-from rota.sim.pool.profile import Counted, Pinned, lowest, numbers_of
+from rota.sim.pool.profile import FreeProfile, Pinned, lowest, numbers_of
 from rota.sim.pool.ranked import RankedPool
 
 
@@ -203,7 +203,7 @@ def test_weighed_by_size_a_small_job_comes_before_a_shorter_large_one():
 
 
 def test_a_profile_finds_the_first_gap_that_is_long_enough():
-    profile = Counted(8)
+    profile = FreeProfile(8)
     profile.take(0, 10, 6)
     profile.take(15, 40, 8)
 

@@ -16,7 +16,7 @@ from rota.core.facts.placing import (
 )
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Queue, Reservation
-from rota.scheduling.answers.possible_changes import STEPS, Step, knobs
+from rota.scheduling.answers.possible_changes import STEPS, OtherWish, knobs
 from rota.scheduling.answers.whatif import Added, WhatIf
 from rota.testing.stage import Stage, node, role, spec
 
@@ -30,7 +30,7 @@ def a_site() -> Stage:
     return stage
 
 
-def name_of(steps: list[Step]) -> str:
+def name_of(steps: list[OtherWish]) -> str:
     """What kind of wish these steps make smaller, by the options that they name."""
     words = steps[0].options.split()
     for option, name in (
@@ -45,7 +45,7 @@ def name_of(steps: list[Step]) -> str:
     return "memory" if word == "mem" else word if word in plain else words[0]
 
 
-def steps_of(stage: Stage, wish: JobSpec, priority_max: int = 50) -> dict[str, list[Step]]:
+def steps_of(stage: Stage, wish: JobSpec, priority_max: int = 50) -> dict[str, list[OtherWish]]:
     with WhatIf(stage.scheduler, stage.now_s) as world:
         # One that fits nowhere: a pass reads reservations when something waits.
         world.make(Added(spec(cpus=99)))
@@ -53,11 +53,11 @@ def steps_of(stage: Stage, wish: JobSpec, priority_max: int = 50) -> dict[str, l
         return {name_of(steps): steps for steps in knobs(wish, world, priority_max)}
 
 
-def told(steps: list[Step]) -> list[tuple[str, str, float]]:
+def told(steps: list[OtherWish]) -> list[tuple[str, str, float]]:
     return [(step.text, step.options, round(step.loss, 3)) for step in steps]
 
 
-def options(steps: list[Step]) -> list[str]:
+def options(steps: list[OtherWish]) -> list[str]:
     return [step.options.rpartition(" ")[2] for step in steps]
 
 

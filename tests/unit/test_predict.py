@@ -1,13 +1,14 @@
 """Run-time prediction: what it says about a job, how it learns, and when it is not trusted."""
 
 import random
+from math import ceil, exp, log
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rota.scheduling.later.predict import Prediction, Predictor
-from rota.scheduling.later.predict_runs import KINDS, RECENT, History, Runs, kinds_of
+from rota.scheduling.later.predict import Prediction, Predictor, rounded_s
+from rota.scheduling.later.predict_runs import KINDS, RECENT, RunHistory, Runs, kinds_of
 
 
 def played(predictor: Predictor, runs: list[float], limit_s: float = 0.0) -> list[Prediction]:
@@ -127,7 +128,7 @@ def test_a_kind_keeps_its_recent_runs_only():
 
 
 def test_kinds_that_were_used_longest_ago_are_forgotten():
-    history = History()
+    history = RunHistory()
     first = kinds_of("first", "", 1, 60.0)
     history.add(first[:1], 0.5)
 
@@ -169,6 +170,97 @@ def test_two_runs_are_enough_for_an_estimate_and_nine_for_a_bound():
     assert [one.likely_s for one in made[:3]] == [1000.0, 1000.0, 100.0]
     assert [one.learned_s for one in made[7:9]] == [1000.0, 1000.0]
     assert made[9].learned_s < 1000.0
+
+
+def a_prediction(bound_s: float = 100.0) -> Prediction:
+    return Prediction(bound_s, bound_s, bound_s, bound_s, bound_s, 1)
+
+
+@pytest.mark.parametrize(
+    ("run_s", "factor"), [(100.0, exp(-0.003)), (100.1, exp(0.027))], ids=["held", "missed"]
+)
+def test_a_bound_that_held_narrows_the_next_a_little_and_one_that_was_missed_widens_it(
+    run_s, factor
+):
+    corrected, plain = Predictor(), Predictor()
+    for predictor in (corrected, plain):
+        for _ in range(20):
+            predictor.learn("ann", "train", 4, 0.0, 50.0)
+
+    corrected.learn("ann", "train", 4, 0.0, run_s, a_prediction())
+    plain.learn("ann", "train", 4, 0.0, run_s)
+
+    before, after = (one.predict("ann", "train", 4, 0.0).learned_s for one in (plain, corrected))
+    assert after / before == pytest.approx(factor)
+    assert (corrected.judged, corrected.covered) == (1, int(run_s == 100.0))
+
+
+@pytest.mark.parametrize(("run_s", "width"), [(1e6, 20.0), (0.0, 1 / 20)])
+def test_bounds_are_corrected_up_to_twenty_times_and_no_further(run_s, width):
+    predictor = Predictor()
+    for _ in range(1_500):
+        predictor.learn("bob", "other", 1, 0.0, run_s, a_prediction())
+    for _ in range(64):
+        predictor.learn("ann", "train", 1, 0.0, 1000.0)
+
+    made = predictor.predict("ann", "train", 1, 0.0)
+
+    assert max(made.learned_s, made.bound_s) == pytest.approx(max(1000.0 * width, made.estimate_s))
+
+
+def test_trust_is_lost_below_three_of_four_of_late_and_comes_back_at_seventeen_of_twenty():
+    predictor, lost, back = Predictor(), 0, 0
+
+    while predictor.trusted:
+        predictor.learn("ann", "train", 1, 0.0, 200.0, a_prediction())
+        lost += 1
+    while not predictor.trusted:
+        predictor.learn("ann", "train", 1, 0.0, 50.0, a_prediction())
+        back += 1
+
+    # Two hundred jobs are "of late": 0.9 falls by a two hundredth of itself with each miss.
+    assert lost == ceil(log(0.75 / 0.9) / log(1 - 1 / 200))
+    late = 0.9 * (1 - 1 / 200) ** lost
+    assert back == ceil(log(0.15 / (1 - late)) / log(1 - 1 / 200))
+
+
+def test_without_a_limit_a_bound_that_is_not_trusted_is_the_longest_run():
+    predictor = Predictor()
+    for run_s in (*[10.0] * 30, 500.0):
+        predictor.learn("ann", "train", 1, 0.0, run_s)
+    trusted = predictor.predict("ann", "train", 1, 0.0)
+
+    predictor.trusted = False
+    made = predictor.predict("ann", "train", 1, 0.0)
+
+    assert (trusted.bound_s, trusted.stay_s) == (10.0, 10.0)
+    assert (made.bound_s, made.stay_s, made.learned_s) == (500.0, 500.0, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("user", "name", "procs", "breadth"),
+    [("ann", "train", 4, 1), ("ann", "train", 8, 2), ("ann", "test", 4, 3), ("bob", "test", 4, 4),
+     ("ann", "", 4, 3), ("bob", "", 4, 4)],
+)  # fmt: skip
+def test_the_narrowest_kind_with_enough_runs_is_the_one_that_speaks(user, name, procs, breadth):
+    predictor = Predictor()
+    played(predictor, [600.0] * 20, limit_s=7200.0)
+
+    assert predictor.predict(user, name, procs, 7200.0).breadth == breadth
+
+
+@given(seconds=st.floats(0.0, 1e7))
+def test_estimates_are_rounded_up_by_less_than_a_quarter(seconds):
+    steps = rounded_s(seconds)
+
+    assert max(seconds, 1.0) <= steps < max(seconds, 1.0) * 1.25 + 1.0
+    assert rounded_s(steps) <= steps * 1.25 + 1.0
+
+
+def test_estimates_within_one_step_are_one():
+    assert [rounded_s(seconds) for seconds in (0.5, 1.0, 1.2, 1.3, 590.0, 700.0, 720.0)] == [
+        1, 1, 2, 2, 647, 808, 808,
+    ]  # fmt: skip
 
 
 class TestMiddle:

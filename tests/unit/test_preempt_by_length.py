@@ -5,7 +5,7 @@ import pytest
 from rota.core.facts.policy import Estimates, PreemptBy, PreemptMode
 from rota.core.words.presets import PRESETS
 from rota.sim.cluster.run import play
-from rota.sim.machine import Machine, plain_nodes
+from rota.sim.machine import SimMachine, plain_nodes
 from rota.sim.run import Run
 from rota.sim.trace import TraceJob
 
@@ -21,7 +21,7 @@ def played(*jobs: tuple[float, float, float], overrun: str = "kill") -> Run:
         TraceJob(number, submit_s, run_s, 4, said_s, user=f"u{number}")
         for number, (submit_s, run_s, said_s) in enumerate(jobs, 1)
     ]
-    return play(listed, plain_nodes(Machine(capacity=4), gpus=False), LAB, overrun=overrun)
+    return play(listed, plain_nodes(SimMachine(capacity=4), gpus=False), LAB, overrun=overrun)
 
 
 def test_the_preset_learns_run_times_and_asks_victims_to_save():
@@ -71,3 +71,12 @@ def test_of_equally_long_jobs_the_first_keeps_its_room(said_s):
     run = played((0, HOUR_S, said_s), (600, HOUR_S, said_s))
 
     assert run.preemptions == []
+
+
+def test_a_job_that_outlives_what_was_said_is_taken_to_last_twice_as_long_each_time():
+    longest = (1000, 20 * HOUR_S, 20 * HOUR_S)
+
+    run = played((0, 10 * HOUR_S, 900), (60, 1000, 1000), longest, overrun="extend")
+
+    # At 900 s it is taken to last 1800 s, of which 1000 s are more than half.
+    assert run.start_s[1] == 1800 + GRACE_S

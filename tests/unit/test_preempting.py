@@ -182,6 +182,41 @@ def test_spread_tasks_may_have_more_victims_than_a_pass_looks_for():
     assert len(set(stage.nodes_of(gang))) == 20
 
 
+def test_tasks_that_lie_two_by_two_empty_whole_nodes_and_evict_nobody_elsewhere():
+    names = [f"n{number}" for number in range(6)]
+    stage = stage_of(*(node(name, cpus=4) for name in names))
+    lies = {}
+    for _ in range(2):
+        for name in names:
+            wish = spec(cpus=2, priority=10, preemptible=True, placement=Placement(nodes=(name,)))
+            lies[stage.submit(wish)] = name
+        stage.run()
+        # The first ones have more to lose: one task for each of the others would be cheapest.
+        stage.now_s += 3600
+    gang = stage.submit(spec(cpus=2, tasks=4, priority=90, placement=Placement(node_count=2)))
+
+    stage.run()
+
+    used = stage.nodes_of(gang)
+    assert sorted(map(used.count, used)) == [2, 2, 2, 2]
+    assert sorted(evicted(stage)) == [job for job in lies if lies[job] in used]
+
+
+def test_a_job_that_may_shrink_gives_up_its_first_task_and_keeps_the_others():
+    stage = stage_of(node("a", cpus=2), node("b", cpus=2))
+    gang = stage.submit(spec(cpus=2, tasks=2, at_least=1, priority=10, time_limit_s=HOUR_S))
+    stage.run()
+    stage.now_s += 10
+    first = Placement(nodes=(stage.nodes_of(gang)[0],))
+
+    vip = stage.submit(spec(cpus=2, priority=90, placement=first, time_limit_s=HOUR_S))
+    plan = stage.run()
+
+    assert [(gone.job, gone.tasks) for gone in plan.evictions] == [(gang, (0,))]
+    assert vip in stage.started_s
+    assert gang not in stage.ended_s
+
+
 def test_a_pass_that_has_evicted_its_share_leaves_the_next_claimants_to_a_pass_soon_after():
     stage = stage_of(node("a", cpus=4), max_per_pass=2, min_runtime_s=300)
     low = run_each(stage, 1, 1, 1, 1, priority=10)

@@ -699,6 +699,7 @@ def test_a_job_is_evicted_whole_or_shrunk_and_never_below_its_least_size():
     leaver = Unit(0, 0.0, 0.0, True, True, (("u", Allocation("box", 1000, 0)),))
 
     assert fits_in_set(second, [first])
+    assert fits_in_set(first, [second])
     assert not fits_in_set(first, [first])
     assert not fits_in_set(third, [first, second])
     assert fits_in_set(third._replace(role=1), [first, second])

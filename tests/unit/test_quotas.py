@@ -11,7 +11,7 @@ from rota.core.facts.placing import Placement
 from rota.core.facts.resources import Amount
 from rota.core.facts.tenant import Group, Limits, Queue
 from rota.scheduling.limits.least import least_on
-from rota.scheduling.limits.quota import Part, Quotas, Short, held_by
+from rota.scheduling.limits.quota import GivenBack, Quotas, Short, held_by
 from rota.scheduling.limits.quota_rules import Dimension
 from rota.scheduling.limits.refusals import refuse_over_quota
 from rota.scheduling.outcomes import Capped
@@ -284,7 +284,7 @@ def test_only_what_was_borrowed_can_be_reclaimed():
     desk = quotas(books)
 
     first, second, third, fourth = (
-        Part(books.cluster.jobs[job], held_by(books.cluster, books.cluster.jobs[job]))
+        GivenBack(books.cluster.jobs[job], held_by(books.cluster, books.cluster.jobs[job]))
         for job in (*borrowed, cpu_only, own)
     )
 
@@ -308,8 +308,8 @@ def test_a_whole_job_gives_its_place_back_and_some_of_its_tasks_do_not():
     books.run("ann", "rich")
     desk, held = quotas(books), held_by(books.cluster, job)
 
-    assert desk.reclaimable(Part(job, held))
-    assert not desk.reclaimable(Part(job, held, whole=False))
+    assert desk.reclaimable(GivenBack(job, held))
+    assert not desk.reclaimable(GivenBack(job, held, whole=False))
 
 
 def test_parts_are_reclaimed_in_an_order_in_which_each_is_still_borrowed():
@@ -318,7 +318,7 @@ def test_parts_are_reclaimed_in_an_order_in_which_each_is_still_borrowed():
     parts = []
     for gpus in (3, 2, 2):
         job = books.cluster.jobs[books.run("ann", "rich", gpus=gpus)]
-        parts.append(Part(job, held_by(books.cluster, job)))
+        parts.append(GivenBack(job, held_by(books.cluster, job)))
     desk = quotas(books)
 
     large, small, other = parts
@@ -335,7 +335,7 @@ def test_what_a_victim_holds_counts_until_it_has_gone():
     job = books.wait(gpus=1)
     desk = quotas(books)
 
-    desk.evict(Part(books.cluster.jobs[running], amount(cpus=0, gpus=2), whole=False))
+    desk.evict(GivenBack(books.cluster.jobs[running], amount(cpus=0, gpus=2), whole=False))
 
     found = desk.shorts(key_of(books, job), amount(gpus=3))
     assert [(s.dimension, s.used) for s in found] == [

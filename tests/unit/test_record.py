@@ -6,21 +6,21 @@ from pathlib import Path
 
 import pytest
 
-from rota.agent.record import FILE, Record, forget
+from rota.agent.record import FILE, ClusterRecord, forget
 from rota.rpc.messages import Desired, Welcome
 
 
-def remembered(folder: Path, cluster: str = "c1", seq: int = 40) -> Record:
+def remembered(folder: Path, cluster: str = "c1", seq: int = 40) -> ClusterRecord:
     """An agent that has heard of an event, stopped, and started again."""
 
     async def live() -> None:
-        record = Record(folder)
+        record = ClusterRecord(folder)
         assert record.hears(Welcome(1, cluster, seq=3, run=1)) == ""
         assert record.hears(Desired(1, 1, (), full=True, seq=seq)) == ""
         record.save()
 
     asyncio.run(live())
-    return Record(folder)
+    return ClusterRecord(folder)
 
 
 @pytest.mark.parametrize("seq", [40, 41, 0])
@@ -51,11 +51,11 @@ def test_what_was_forgotten_stands_in_nobodys_way(tmp_path: Path):
     forget(tmp_path)
     forget(tmp_path)
 
-    assert Record(tmp_path).hears(Welcome(2, "c2", seq=1)) == ""
+    assert ClusterRecord(tmp_path).hears(Welcome(2, "c2", seq=1)) == ""
 
 
 def test_a_file_that_cannot_be_read_means_that_nothing_is_known(tmp_path: Path):
     remembered(tmp_path)
     (tmp_path / FILE).write_text("{")
 
-    assert Record(tmp_path).hears(Welcome(2, "c2", seq=1)) == ""
+    assert ClusterRecord(tmp_path).hears(Welcome(2, "c2", seq=1)) == ""

@@ -4,11 +4,12 @@ import pytest
 
 from rota.core.changes import events as ev
 from rota.core.facts.indices import parse_indices
+from rota.core.facts.site.outer import Outer
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Group, Limits, Project, Queue, Quota, User
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.remedies import Remedy, remedies
-from rota.scheduling.answers.whatif import Dropped, Replaced, Resumed
+from rota.scheduling.answers.whatif import Replaced, Resumed, WithoutRecord
 from tests.unit.books import Books, make_spec
 
 
@@ -68,7 +69,7 @@ def test_a_reservation_is_removed():
     assert found == (
         "remove reservation 7",
         "rota reserve remove 7",
-        Dropped("reservations", 7),
+        WithoutRecord("reservations", 7),
         0.8,
         True,
     )
@@ -185,6 +186,20 @@ def test_a_soft_quota_of_a_project_is_raised_as_a_soft_one():
         0.6,
         True,
     )
+
+
+def test_a_limit_that_rota_and_its_provider_have_is_raised_in_both_places():
+    books, hard = Books(), Limits(cpu_milli=4000)
+    books.tell(ev.QuotaProviderSet(provider="slurm"))
+    books.project("text", hard=hard)
+    books.tell(ev.QuotasSeen(outers=(Outer("text", "slurm", hard),)))
+
+    found = only(over("project text", "cpu_milli", used=4000, wanted=2000), books)
+
+    assert found.command == "rota quota set --project text --cpus 6"
+    own, outer = found.change.changes
+    assert own.record.quota.hard == Limits(cpu_milli=6000)
+    assert (outer.table, outer.record.limits) == ("accounts.outer", Limits(cpu_milli=6000))
 
 
 def test_a_limit_by_type_is_raised_for_that_type_alone():

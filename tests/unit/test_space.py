@@ -6,7 +6,8 @@ from rota.core.changes import events as ev
 from rota.core.cluster import Cluster
 from rota.core.derived.lanes import shape_of
 from rota.core.facts.node import Allocation
-from rota.core.facts.policy import DEFAULT
+from rota.core.facts.policy import DEFAULT, PlaceRules, Policy
+from rota.core.facts.resources import Amount
 from rota.scheduling.place.node_index import Space
 from rota.scheduling.place.numbers import SPARE, Numbers
 from rota.testing.stage import Stage, node, spec
@@ -180,3 +181,50 @@ def test_what_a_want_knows_of_amounts_that_are_gone_is_dropped_though_no_job_is_
 
     assert sum(map(len, want.heaps)) < 1_000
     assert sorted(space.open_nodes(want)) == ["a", "b"]
+
+
+def test_a_scorer_is_shown_what_a_node_has_left_and_what_it_adds_decides():
+    space, _ = a_space(node("a", cpus=4, mem=70, disk=50, gpus=3), node("b", cpus=4, mem=70))
+    space.take("a", Allocation("a", 1000, 20, 5, devices=(1,)))
+    seen = {}
+
+    def wishes(shape, view) -> int:
+        seen[view.spec.name] = view.free
+        return 10**9 * (view.spec.name == "b")
+
+    space.score_with(wishes)
+    (want,) = space.wants(1, shape_of(spec(cpus=1)))
+    space.catch_up(want)
+
+    assert seen["a"] == Amount(3000, 50, 45, 2000)
+    assert space.best(want, 1, 0.0, space.rooms.get)[0] == "b"
+
+
+def test_where_names_decide_a_want_remembers_a_bounded_number_of_states():
+    policy = Policy(place=PlaceRules(strategy="best-fit"))
+    cluster = Stage([node("a", mem=10_000)], policy).cluster
+    space = Space(policy)
+    space.refresh(cluster, "a")
+    (want,) = space.wants(1, shape_of(spec(cpus=1)))
+
+    for mib in range(1, 3_000):
+        held = Allocation("a", 0, mib)
+        space.take("a", held)
+        space.catch_up(want)
+        space.give_back("a", held)
+
+    assert len(want.points) <= 1_024
+    assert [*space.open_nodes(want)] == ["a"]
+
+
+def test_what_was_found_out_about_shapes_that_no_job_waits_with_is_dropped_once_they_are_many():
+    space, _ = a_space(node("a", cpus=4))
+    first = space.wants(0, shape_of(spec(cpus=1)))
+    for number in range(1, 700):
+        space.wants(number, shape_of(spec(cpus=1, mem=number)))
+
+    space.forget_unused({0: first[0].shape})
+
+    assert space.wants(0, first[0].shape) is first
+    (again,) = space.wants(1, shape_of(spec(cpus=1, mem=1)))
+    assert again.seen == 0

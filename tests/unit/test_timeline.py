@@ -5,7 +5,7 @@ from rota.core.facts.node import Allocation
 from rota.core.facts.policy import DEFAULT
 from rota.core.facts.tenant import Reservation
 from rota.core.words.presets import PRESETS
-from rota.scheduling.later.timeline import OVERDUE_S, Asking, Claim, Leaving, Timeline
+from rota.scheduling.later.timeline import OVERDUE_S, Asking, Claim, LeavingAttempt, Timeline
 from rota.scheduling.place.node_index import Space
 from rota.testing.stage import Stage, node, spec
 
@@ -20,7 +20,7 @@ def a_timeline(*held: tuple[float, int]) -> Timeline:
     for number, (end_s, cpus) in enumerate(held):
         allocation = Allocation("a", cpus * 1000, 0)
         space.take("a", allocation)
-        timeline.add(Leaving(end_s, f"u{number}", "a", allocation))
+        timeline.add(LeavingAttempt(end_s, "a", f"u{number}", allocation))
     return timeline
 
 

@@ -5,7 +5,7 @@ from rota.core.facts.job import JobSpec
 from rota.core.facts.placing import Operator, Placement, Selector
 from rota.core.facts.resources import Amount
 from rota.core.facts.tenant import Limits, Quota, User
-from rota.scheduling.answers.line_plan import plan_line
+from rota.scheduling.answers.line_play import LinePiece, Rule, play_line
 from rota.scheduling.answers.waiting_line import (
     KINDS,
     SOON_S,
@@ -46,7 +46,10 @@ def test_jobs_stand_in_the_order_of_the_policy_with_what_they_ask_for():
     line = line_of(scene)
 
     assert line.jobs == [scene.names["first"], scene.names["late"]]
-    assert line.pieces == [(size(2), 120.0), (size(4, 50, 1), 60.0)]
+    assert line.pieces == [
+        LinePiece(size(2), 120.0, 120.0, 120.0),
+        LinePiece(size(4, 50, 1), 60.0, 60.0, 60.0),
+    ]
 
 
 def test_every_element_of_an_array_is_in_the_line():
@@ -56,7 +59,7 @@ def test_every_element_of_an_array_is_in_the_line():
     line = line_of(scene)
 
     assert line.jobs == [array + 1, array + 2, array + 3]
-    assert line.pieces == [(size(2), 30.0)] * 3
+    assert line.pieces == [LinePiece(size(2), 30.0, 30.0, 30.0)] * 3
 
 
 def test_what_runs_gives_back_what_it_holds_when_it_ends():
@@ -66,7 +69,7 @@ def test_what_runs_gives_back_what_it_holds_when_it_ends():
 
     line = line_of(scene)
 
-    assert line.running == [(size(3, 100, 2), 500.0)]
+    assert line.running == [LinePiece(size(3, 100, 2), 500.0, 0.0, 500.0)]
     assert line.free == packed(
         Amount(1000, *(left(scene, kind) for kind in ("memory_mib", "disk_mib")), 0)
     )
@@ -85,14 +88,14 @@ def test_a_job_that_outlived_its_time_leaves_soon():
     near_its_end = line_of(scene)
     beyond_it = waiting_line(scene.controller.scheduler, scene.now_s, lambda _spec, _ran: 60.0)
 
-    assert [left_s for _, left_s in near_its_end.running] == [10.0]
-    assert [left_s for _, left_s in beyond_it.running] == [SOON_S]
+    assert [piece.run_s for piece in near_its_end.running] == [10.0]
+    assert [piece.run_s for piece in beyond_it.running] == [SOON_S]
 
 
 def test_a_job_that_has_not_started_yet_has_all_of_its_time_before_it():
     scene = full()
 
-    assert [left_s for _, left_s in line_of(scene).running] == [600.0]
+    assert [piece.run_s for piece in line_of(scene).running] == [600.0]
 
 
 def test_a_node_that_takes_no_work_has_nothing_free():
@@ -130,9 +133,20 @@ def test_the_plan_of_the_line_is_what_a_pass_would_do_on_one_node():
     scene.submit("last", cpus=4, time_limit_s=60)
 
     line = line_of(scene)
-    waits_s = [*plan_line(line.free, line.running, line.pieces, KINDS)]
+    waits_s = play_line(line.rule, line.free, line.running, line.pieces, KINDS)
 
     assert waits_s == [600.0, 660.0]
+
+
+def test_jobs_last_as_long_as_such_jobs_do_and_pass_by_what_the_policy_takes_them_to():
+    scene = full()
+    scene.submit("long", cpus=4, time_limit_s=60)
+
+    line = waiting_line(scene.controller.scheduler, scene.now_s, lambda _spec, _ran: 7.0)
+
+    assert line.rule is Rule.SHORTEST
+    assert line.pieces == [LinePiece(size(4), 7.0, 60.0, 60.0)]
+    assert [(piece.run_s, piece.stays_s) for piece in line.running] == [(7.0, 600.0)]
 
 
 def test_a_long_line_is_looked_at_in_short_steps_while_jobs_start_and_leave():

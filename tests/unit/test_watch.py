@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from rota.controller.watch import Watch
+from rota.controller.watch import NewsWatch
 from rota.core.changes.events import JobSettled, Recorded
 from rota.core.changes.node_events import NodeLost, NodesVanished
 from rota.core.facts.job import Outcome
@@ -16,7 +16,7 @@ def test_nodes_that_are_gone_are_told_in_the_log(caplog: pytest.LogCaptureFixtur
     back = NodesVanished(nodes=(), note="the last of them is back or given up")
     lost = NodeLost(node="n1", note="lost: silent for 9s, longer than its lease of 6s")
 
-    Watch().publish([Recorded(1, 1.0, "rota", event) for event in (vanished, lost, back)])
+    NewsWatch().publish([Recorded(1, 1.0, "rota", event) for event in (vanished, lost, back)])
 
     assert caplog.messages == [
         "2 of 3 nodes fell silent together: n1, n2",
@@ -32,7 +32,7 @@ def settled(job: int) -> Recorded:
 
 def test_an_end_between_the_call_and_the_await_is_not_missed():
     async def story() -> bool:
-        watch = Watch()
+        watch = NewsWatch()
         waiting = asyncio.ensure_future(watch.settled([7], timeout_s=600))
         watch.publish([settled(7)])
         # Guards against hanging only; whoever missed it would wait for ten minutes.

@@ -12,32 +12,32 @@ from rota.core.facts.placing import Affinity, Operator, Placement, Selector, Tai
 from rota.core.facts.policy import Backfill, BackfillRules, Policy, PreemptRules
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
-from rota.scheduling.answers.advice import TRIALS, Adviser, Rights, explain_and_advise
+from rota.scheduling.answers.advice import TRIALS, Adviser, AskerRights, explain_and_advise
 from rota.scheduling.answers.explain import Explanation, explain
 from rota.scheduling.answers.outlook import Outlook, outlook
 from rota.scheduling.answers.reasons import Expected
 from rota.scheduling.answers.whatif import (
     DEPTH,
     Added,
-    Dropped,
-    Gone,
+    JobGone,
     Replaced,
     Respec,
     Resumed,
     WhatIf,
+    WithoutRecord,
     active,
 )
 from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
 
-AN_OPERATOR = Rights(operator=True, priority_max=100)
+AN_OPERATOR = AskerRights(operator=True, priority_max=100)
 
 
-def advised(scene: Scene, job: str | int, rights: Rights | None = None) -> Explanation:
+def advised(scene: Scene, job: str | int, rights: AskerRights | None = None) -> Explanation:
     item = scene.names.get(job, job)
     return explain_and_advise(scene.controller.scheduler, item, scene.now_s, rights)
 
 
-def foreseen(scene: Scene, rights: Rights | None = None, **wishes: object) -> Outlook:
+def foreseen(scene: Scene, rights: AskerRights | None = None, **wishes: object) -> Outlook:
     hold = bool(wishes.pop("hold", False))
     spec = scene.submission("planned", **wishes).spec
     return outlook(scene.controller.scheduler, spec, scene.now_s, rights, held=hold)
@@ -93,10 +93,10 @@ class TestTrials:
             Respec(array + 3, with_request(spec, cpu_milli=1000)),
             Added(spec),
             Added(spec, held=True),
-            Gone(hog),
+            JobGone(hog),
             Resumed("box"),
             Replaced("accounts.users", "alice", User("alice", shares=7)),
-            Dropped("queues", "side"),
+            WithoutRecord("queues", "side"),
             active(cluster.queues["side"]),
         ]
 
@@ -110,11 +110,25 @@ class TestTrials:
         assert cluster.lanes is lanes
         assert (cluster.lanes.changed.end, cluster.agenda.touched.end) == (changed, touched)
 
+    def test_what_is_taken_back_is_gone_before_the_next_trial(self, full: Scene):
+        job, hog = full.names["job"], full.names["hog"]
+        before = dump(full.cluster)
+
+        with WhatIf(full.controller.scheduler, full.now_s) as world:
+            world.make(JobGone(hog))
+            without = world.start_of(job)
+            world.take_back()
+            after, seen = world.start_of(job), dump(full.cluster)
+
+        assert without is not None
+        assert after is None
+        assert seen == before
+
     def test_an_error_inside_leaves_no_trace_either(self, full: Scene):
         before = dump(full.cluster)
 
         with pytest.raises(KeyError), WhatIf(full.controller.scheduler, full.now_s) as world:
-            world.make(Gone(full.names["hog"]), Added(spec_of(full, "job")), Gone(999))
+            world.make(JobGone(full.names["hog"]), Added(spec_of(full, "job")), JobGone(999))
 
         assert dump(full.cluster) == before
 
@@ -136,7 +150,7 @@ class TestTrials:
         job, hog = full.names["job"], full.names["hog"]
 
         with WhatIf(full.controller.scheduler, full.now_s) as world:
-            start = world.start_of(job, Gone(hog))
+            start = world.start_of(job, JobGone(hog))
             after = world.start_of(job)
 
         assert start is not None
@@ -152,9 +166,9 @@ class TestTrials:
         spec = spec_of(scene, "job")
 
         with WhatIf(scene.controller.scheduler, scene.now_s) as world:
-            more = world.start_of(job, Gone(gone), Respec(job, spec))
+            more = world.start_of(job, JobGone(gone), Respec(job, spec))
             as_much = Respec(job, with_request(spec, cpu_milli=2000))
-            same = world.start_of(job, Gone(gone), as_much)
+            same = world.start_of(job, JobGone(gone), as_much)
             before = world.start_of(job, as_much)
 
         assert more is None
@@ -169,7 +183,7 @@ class TestTrials:
 
         with WhatIf(scene.controller.scheduler, scene.now_s) as world:
             beside = world.start_of(job, Respec(job, spec_of(scene, "job")))
-            alone = world.start_of(job, Gone(web), Respec(job, spec_of(scene, "job")))
+            alone = world.start_of(job, JobGone(web), Respec(job, spec_of(scene, "job")))
 
         assert beside is None
         assert alone is not None
@@ -530,7 +544,7 @@ class TestAdvice:
             item = scene.cluster.jobs[job]
             tree = explain(scene.controller.scheduler, job, scene.now_s).tree
             with WhatIf(scene.controller.scheduler, scene.now_s) as world:
-                found = Adviser(world, job, item.spec, tree, Rights(), item=item).find()
+                found = Adviser(world, job, item.spec, tree, AskerRights(), item=item).find()
             gpus = [a for a in found if "--gpus" in a.command and "--gpu-" not in a.command]
             if gpus:
                 count = int(gpus[0].command.rpartition(" ")[2])
@@ -569,6 +583,7 @@ class TestOutlook:
     def test_a_job_that_would_be_held_says_so(self):
         seen = foreseen(Scene(), hold=True)
 
+        assert seen.start_s == 0.0
         assert (seen.starts, seen.reason) == (False, "held")
 
     def test_whoever_would_start_later_is_named(self):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from playwright.sync_api import Browser
+    from playwright.sync_api import Browser, Route
 
     from tests.journeys.box import Box
 
@@ -242,6 +243,29 @@ def test_the_command_opens_the_browser_that_there_is(box: Box) -> None:
     assert re.match(r"http://127.0.0.1:\d+/web/enter/\S+\nopened the web page", opened)
     assert "there is no browser here" in printed.stderr
     assert "/web/enter/" in printed.stdout
+
+
+def test_a_page_that_asks_too_much_at_once_asks_again(idle_box: Box, visit: Visit) -> None:
+    job = idle_box.job(["sleep", "600"], name="asked twice")
+    visitor = visit("ingrid", "user")
+    refused: list[str] = []
+
+    def put_off_once(route: Route) -> None:
+        if route.request.url in refused:
+            route.continue_()
+            return
+        refused.append(route.request.url)
+        body = json.dumps({"detail": "too many requests", "code": "busy"})
+        route.fulfill(status=429, headers={"Retry-After": "1"}, body=body)
+
+    visitor.page.route("**/web/feed/**", put_off_once)
+    page = visitor.go("/")
+
+    expect(page.locator(f"tr[data-job='{job}']")).to_contain_text("asked twice")
+    assert refused
+    assert page.locator("#notes .bad").count() == 0
+    visitor.wrong = [line for line in visitor.wrong if "429" not in line]
+    idle_box.api("DELETE", f"/jobs/{job}")
 
 
 def test_a_page_comes_back_after_the_controller_and_ends_with_its_token(

@@ -17,7 +17,7 @@ from rota.core.cluster import Cluster
 from rota.core.facts.node import Node
 from rota.sim.replay import verify
 from rota.worlds.clock import OwnTime
-from rota.worlds.judge import Broken
+from rota.worlds.judge import BrokenPromise
 from rota.worlds.leases import LeaseWorld
 from rota.worlds.virtual_node import VirtualKeeper
 
@@ -83,14 +83,14 @@ def test_the_same_seed_gives_the_same_world():
 def test_a_controller_that_gives_up_too_early_is_caught(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(liveness, "trusted_s", lambda node, grace_s: 3.5)
 
-    with pytest.raises(Broken, match=ALIVE):
+    with pytest.raises(BrokenPromise, match=ALIVE):
         play_until_broken()
 
 
 def test_a_controller_that_forgets_the_grace_is_caught(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(liveness, "trusted_s", lambda node, grace_s: node.lease_s)
 
-    with pytest.raises(Broken, match=ALIVE):
+    with pytest.raises(BrokenPromise, match=ALIVE):
         play_until_broken()
 
 
@@ -102,7 +102,7 @@ def test_a_controller_that_takes_a_later_grace_for_that_of_the_launch_is_caught(
 
     monkeypatch.setattr(liveness, "_grace_s", of_the_job)
 
-    with pytest.raises(Broken, match=ALIVE):
+    with pytest.raises(BrokenPromise, match=ALIVE):
         play_until_broken()
 
 
@@ -112,14 +112,14 @@ def test_a_controller_that_counts_on_a_shorter_lease_at_once_is_caught(
     monkeypatch.setattr(registering, "_held_s", lambda node, hello, lease_s: lease_s)
 
     # Rare: a welcome has to be lost between two leases while a deaf job runs.
-    with pytest.raises(Broken, match=ALIVE):
+    with pytest.raises(BrokenPromise, match=ALIVE):
         play_until_broken(range(485, 500))
 
 
 def test_a_keeper_that_ignores_its_lease_is_caught(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(VirtualKeeper, "_expire", lambda keeper, until_s: None)
 
-    with pytest.raises(Broken, match=ALIVE):
+    with pytest.raises(BrokenPromise, match=ALIVE):
         play_until_broken()
 
 
@@ -134,7 +134,7 @@ def test_a_lease_on_a_clock_that_stands_still_while_the_machine_sleeps_is_caught
 
     monkeypatch.setattr(OwnTime, "wake", as_if_it_had_not_slept)
 
-    with pytest.raises(Broken, match=ALIVE):
+    with pytest.raises(BrokenPromise, match=ALIVE):
         play_until_broken()
 
 
@@ -146,5 +146,5 @@ def test_a_controller_that_answers_beats_without_proof_that_it_leads_is_caught(
 
     monkeypatch.setattr(Host, "_prove", believes_it)
 
-    with pytest.raises(Broken, match=ALIVE):
+    with pytest.raises(BrokenPromise, match=ALIVE):
         play_until_broken(range(131, 151, 2))

@@ -7,13 +7,13 @@ from functools import cache
 import pytest
 
 from rota.controller.commands import commands as cmd
-from rota.store.memory import Fault
+from rota.store.memory import DiskFault
 from rota.worlds.script import Script
 from rota.worlds.site import ROOT
 from rota.worlds.world import World
 from tests.worlds.test_takeover_crashes import SEED, Takeover
 
-DEATHS = (Fault.CRASH_BEFORE, Fault.CRASH_TORN, Fault.CRASH_AFTER)
+DEATHS = (DiskFault.CRASH_BEFORE, DiskFault.CRASH_TORN, DiskFault.CRASH_AFTER)
 
 
 class Lending(Takeover):
@@ -25,7 +25,7 @@ class Lending(Takeover):
 @cache
 def commits() -> int:
     """How many commits the story has when nothing goes wrong."""
-    world = World(SEED, plain=True, script=Lending, crash=(0, Fault.CRASH_BEFORE))
+    world = World(SEED, plain=True, script=Lending, crash=(0, DiskFault.CRASH_BEFORE))
     world.play()
     counts = world.judge.books.counts
     assert counts["placed on lent CPUs"] == 2
@@ -34,7 +34,7 @@ def commits() -> int:
 
 
 @pytest.mark.parametrize("death", DEATHS, ids=["before", "torn", "after"])
-def test_a_loan_survives_the_controllers_death_at_every_commit(death: Fault) -> None:
+def test_a_loan_survives_the_controllers_death_at_every_commit(death: DiskFault) -> None:
     for number in range(1, commits() + 1):
         world = World(SEED, plain=True, script=Lending, crash=(number, death))
         world.play()

@@ -5,15 +5,15 @@ import pytest
 from rota.controller.commands import commands as cmd
 from rota.core.facts.placing import Placement
 from rota.testing.scene import ADMIN, BOB, Scene
-from rota.worlds.sums import Sums
+from rota.worlds.sums import LoggedSums
 
 ALONE = Placement(exclusive=True)
 ALICE = ("alice", "")
 
 
-def sums_of(scene: Scene) -> Sums:
+def sums_of(scene: Scene) -> LoggedSums:
     """Read from the log as a world reads it."""
-    sums = Sums()
+    sums = LoggedSums()
     for record in scene.store.all_events():
         sums.read(record)
         if type(record.event).__name__ == "AttemptPlaced":

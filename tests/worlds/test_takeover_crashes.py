@@ -10,14 +10,14 @@ from rota.controller.commands import commands as cmd
 from rota.core.facts.job import JobSpec, Role, ServiceClass
 from rota.core.facts.node import NodeSpec
 from rota.core.facts.resources import Request
-from rota.store.memory import Fault
+from rota.store.memory import DiskFault
 from rota.worlds.script import Script
 from rota.worlds.site import ROOT
 from rota.worlds.world import World
 
 #: In this world both tasks of the victim run when their room is taken.
 SEED = 33
-DEATHS = (Fault.CRASH_BEFORE, Fault.CRASH_TORN, Fault.CRASH_AFTER)
+DEATHS = (DiskFault.CRASH_BEFORE, DiskFault.CRASH_TORN, DiskFault.CRASH_AFTER)
 
 
 class Takeover(Script):
@@ -58,7 +58,7 @@ class Takeover(Script):
 @cache
 def commits() -> int:
     """How many commits the story has when nothing goes wrong."""
-    world = World(SEED, plain=True, script=Takeover, crash=(0, Fault.CRASH_BEFORE))
+    world = World(SEED, plain=True, script=Takeover, crash=(0, DiskFault.CRASH_BEFORE))
     world.play()
     counts = world.judge.books.counts
     assert counts["job-preempted"] == 1
@@ -71,7 +71,7 @@ def test_the_story_is_a_takeover_in_a_handful_of_commits() -> None:
 
 
 @pytest.mark.parametrize("death", DEATHS, ids=["before", "torn", "after"])
-def test_a_takeover_survives_the_controllers_death_at_every_commit(death: Fault) -> None:
+def test_a_takeover_survives_the_controllers_death_at_every_commit(death: DiskFault) -> None:
     for number in range(1, commits() + 1):
         world = World(SEED, plain=True, script=Takeover, crash=(number, death))
         world.play()
