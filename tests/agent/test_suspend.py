@@ -1,8 +1,9 @@
 """Suspended attempts: the whole tree stands still, goes on where it was, and can be ended."""
 
+import os
 import signal
 from pathlib import Path
-from signal import SIGCONT, SIGSTOP, SIGTERM
+from signal import SIGCONT, SIGKILL, SIGSTOP, SIGTERM
 
 from rota.core.facts.states import Cause
 from rota.rpc.messages import Wanted
@@ -61,6 +62,9 @@ def test_a_stop_reaches_the_whole_tree_and_a_continue_wakes_it(own_keeper: Keepe
     wait_until(lambda: beats(tmp_path) > counted + 5)
     # A shell that forks just now may look stopped for an instant.
     wait_until(lambda: not any(map(stands_still, tree)))
+    # Without groups the one that left would outlive its job, and this test.
+    for pid in tree:
+        os.kill(pid, SIGKILL)
 
 
 def test_a_suspended_tree_hears_a_request_to_end(own_keeper: Keeper, tmp_path: Path):

@@ -271,7 +271,7 @@ def test_a_page_that_asks_too_much_at_once_asks_again(idle_box: Box, visit: Visi
 def test_a_page_comes_back_after_the_controller_and_ends_with_its_token(
     idle_box: Box, visit: Visit
 ) -> None:
-    visitor = visit("ingrid", "user")
+    visitor = visit("solveig", "user")
     page = visitor.go("/")
 
     idle_box.kill("controller")
@@ -283,7 +283,7 @@ def test_a_page_comes_back_after_the_controller_and_ends_with_its_token(
     visitor.wrong = [line for line in visitor.wrong if "net::ERR_" not in line]
     assert not visitor.wrong
     tokens = idle_box.api("GET", "/tokens")[1]["items"]
-    mine = next(token["id"] for token in tokens if token["user"] == "ingrid")
+    mine = next(token["id"] for token in tokens if token["user"] == "solveig")
     idle_box.api("DELETE", f"/tokens/{mine}")
     idle_box.api("DELETE", f"/jobs/{job}")
 

@@ -166,12 +166,11 @@ async function drawQueue() {
   const last = Math.max(0, Math.ceil(answer.total / answer.page_rows) - 1);
   const go = (number) => () => { wanted.page = number;
     drawQueue(); };
-  const first = answer.total ? wanted.page * answer.page_rows + 1 : 0;
+  const first = wanted.page * answer.page_rows + 1;
+  const shown = `${first} to ${first + answer.items.length - 1} of ${answer.total}`;
   put($("#queue-pager"),
     button("Back", go(wanted.page - 1), { disabled: wanted.page <= 0 }),
-    h("span", { role: "status" },
-      `${first} to ${Math.min(answer.total, first + answer.items.length - 1)} of ${answer.total}`
-      ),
+    h("span", { role: "status" }, answer.items.length ? shown : `0 of ${answer.total}`),
     button("Next", go(wanted.page + 1), { disabled: wanted.page >= last }));
   const counts = answer.counts;
   const tab = (word, text) => button(`${text}${word ? ` ${counts[word] || 0}` : ""}`,
