@@ -185,6 +185,21 @@ def test_a_cluster_whose_engine_is_silent_holds_its_jobs_and_others_go_elsewhere
     )
 
 
+def test_a_cluster_is_away_since_the_first_of_its_nodes_was():
+    scene = two_clusters()
+    for name in ("h2", "h1"):
+        scene.pass_time(60)
+        scene.disconnect(name)
+        away = replace(machine(name, "hpc", engine="slurm-a"), taints=(AWAY,))
+        scene.add_node(away)
+
+    (hpc,) = [state for state in cluster_states(scene.cluster) if state.name == "hpc"]
+
+    nodes = scene.cluster.nodes
+    assert nodes["h2"].seen_s < nodes["h1"].seen_s
+    assert hpc.since_s == nodes["h2"].seen_s
+
+
 def test_a_job_that_only_a_silent_engine_could_run_is_not_called_impossible():
     scene = Scene(cpus=1)
     scene.add_node(replace(machine("h1", "hpc", engine="slurm-a"), taints=(AWAY,)))

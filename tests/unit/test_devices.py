@@ -91,6 +91,11 @@ def test_a_task_for_all_devices_gets_all_and_one_for_more_gets_none():
     assert pick(want(4), node) == ()
 
 
+def test_a_task_over_several_domains_gets_each_device_once():
+    assert pick(want(3), gpus(0, 0, 1, 1)) == (0, 1, 2)
+    assert pick(want(5), gpus(0, 0, 1, 1, 2, 2)) == (0, 1, 2, 3, 4)
+
+
 def test_unknown_domains_count_as_one():
     assert pick(want(2), gpus(-1, -1, -1)) == (0, 1)
 
@@ -126,6 +131,21 @@ def test_broken_devices_are_not_handed_out():
 
     assert pick(want(), node) == (1,)
     assert pick(want(2), node) == ()
+
+
+CUT_IN_THREE = tuple(
+    device
+    for card in (0, 4, 8)
+    for device in (
+        Device(card, f"card-{card}", model="A100", memory_mib=40960),
+        *(Device(card + n, f"part-{card + n}", memory_mib=10240, parent=card) for n in (1, 2, 3)),
+    )
+)
+
+
+def test_no_more_whole_devices_are_cut_than_needed():
+    """Three whole ones, or one cut and two whole: five; two cut and one whole would be seven."""
+    assert pick(want(5), rooms(*CUT_IN_THREE)) == (1, 2, 3, 4, 8)
 
 
 CARDS = (

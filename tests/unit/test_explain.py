@@ -214,6 +214,19 @@ def test_of_many_nodes_the_shortage_is_counted_and_the_nearest_is_named():
     assert (tree.reason.needed, tree.reason.free, tree.reason.total) == (4, 2, 4)
 
 
+def test_nearest_is_the_node_that_has_the_largest_part_of_what_is_asked_for():
+    scene = Scene(nodes=0)
+    scene.add_node(NodeSpec("cpus", 4000, 100_000))
+    scene.add_node(NodeSpec("memory", 40_000, 8000))
+    scene.submit("hog", cpus=1, mem=1, placement=Placement(nodes=("cpus",)))
+    scene.submit("pig", cpus=1, mem=4000, placement=Placement(nodes=("memory",)))
+
+    scene.submit("job", cpus=4, mem=8000)
+
+    assert scene.why("job") == "not enough free cpus"
+    assert story(scene, "job").lines[0] == "node cpus: needs 4 CPUs, 3 of 4 free"
+
+
 def test_a_card_that_strangers_use_is_part_of_the_story():
     scene = Scene(gpus=1)
     scene.see_strangers("box", ForeignUse(0, 77, "eve", 100))
@@ -401,6 +414,18 @@ def test_nodes_that_are_away_are_named():
     scene.submit("job")
 
     assert scene.why("job") == "node box is down (its agent is not connected)"
+
+
+def test_of_many_nodes_each_one_that_is_away_is_counted_once():
+    scene = Scene(cpus=2, nodes=70)
+    for name in ("box7", "box9", "box70"):
+        scene.ask(cmd.DrainNode(actor=OPERATOR, node=name, drained=True))
+    scene.submit("full", cpus=2, tasks=67)
+    scene.submit("last", cpus=2)
+
+    (away,) = [one for one in story(scene, "last").tree.unsatisfied if isinstance(one, why.Away)]
+
+    assert away.nodes == 3
 
 
 def test_before_any_node_has_registered_that_is_the_reason():

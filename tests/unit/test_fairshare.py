@@ -373,6 +373,24 @@ def test_the_simple_form_counts_a_user_over_all_projects_and_cpus_where_no_devic
     assert books.shares().ratio("alice", "") == pytest.approx(4)
 
 
+def test_how_an_account_stands_is_told_before_anybody_asked_for_its_ratio():
+    books = Books()
+    both_wait(books, "alice", "bob")
+    books.run("alice", gpus=1)
+
+    row = books.shares().stands("alice", "")
+
+    assert (row.user, row.ratio) == ("alice", books.shares().ratio("alice", ""))
+
+
+def test_the_simple_form_counts_what_runs_by_its_weight():
+    books = Books()
+    books.rules(share={"form": "simple", "live_weight": 2.0})
+    books.run("alice", gpus=3)
+
+    assert books.shares().ratio("alice", "") == pytest.approx(1 + 2.0 * 3)
+
+
 def test_beyond_the_hard_limit_an_account_starts_nothing_while_others_wait():
     books = Books()
     books.rules(share={"hard_ratio": 1.5})

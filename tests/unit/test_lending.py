@@ -10,6 +10,7 @@ from rota.core.facts.node import NodeSpec
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import Policy, PreemptMode, PreemptRules
 from rota.core.facts.resources import Amount, Request
+from rota.scheduling.answers.whatif import JobGone, WhatIf
 from rota.testing.scene import ADMIN, ALICE, BOB, Scene
 from rota.testing.stage import Stage, node, spec
 
@@ -437,3 +438,15 @@ def test_a_lender_that_is_sent_away_with_its_borrower_lends_to_nobody():
 
     assert scene.states("low", "vip", "top") == ["preempted", "preempted", "running"]
     assert lent_to(scene, "top") == [0]
+
+
+def test_a_lender_has_all_its_cpus_where_a_borrower_is_supposed_gone():
+    scene = low_and_vip()
+    (low,) = scene.job("low").live_attempts
+
+    with WhatIf(scene.controller.scheduler, scene.now_s) as world:
+        before = scene.cluster.nodes["box"].live[low.uid].cpu_milli
+        world.make(JobGone(scene.names["vip"]))
+        held = scene.cluster.nodes["box"].live[low.uid].cpu_milli
+
+    assert (before, held) == (2000, 4000)

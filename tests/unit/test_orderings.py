@@ -20,6 +20,7 @@ from rota.scheduling.order.orderings import (
     order_key,
     procs,
     terms,
+    waited_s,
 )
 from tests.unit.books import Books, make_spec, policy_with
 
@@ -280,3 +281,8 @@ def test_of_two_jobs_that_differ_in_age_alone_the_older_never_comes_later(name, 
     keys = [ORDERINGS[name].key(job, view(alice=0.7)) for job in entries]
 
     assert all(older <= younger for younger, older in itertools.pairwise(keys))
+
+
+def test_a_job_has_waited_from_the_moment_at_which_it_was_ready():
+    assert waited_s(entry(waited_s=0.0), view()) == 0.0
+    assert waited_s(entry(waited_s=0.5), view()) == 0.5

@@ -202,6 +202,18 @@ def test_a_limit_that_rota_and_its_provider_have_is_raised_in_both_places():
     assert (outer.table, outer.record.limits) == ("accounts.outer", Limits(cpu_milli=6000))
 
 
+def test_a_limit_of_rotas_own_that_leaves_room_is_no_reason_of_its_own():
+    """Only below what is needed it has a reason of its own, which brings the command."""
+    for own, found in ((5000, 0), (6000, 1)):
+        books, hard = Books(), Limits(cpu_milli=4000)
+        books.tell(ev.QuotaProviderSet(provider="slurm"))
+        books.project("text", hard=Limits(cpu_milli=own))
+        books.tell(ev.QuotasSeen(outers=(Outer("text", "slurm", hard),)))
+        reason = over("project text", "cpu_milli", used=4000, wanted=2000, provider="slurm")
+
+        assert len([*remedies(reason, books.cluster)]) == found
+
+
 def test_a_limit_by_type_is_raised_for_that_type_alone():
     books = Books()
     types = {"batch": Limits(cpu_milli=7), "web": Limits(jobs=5)}

@@ -420,6 +420,43 @@ def test_moves_go_only_where_they_are_allowed():
     assert [move.target for move in report.moves] == ["c"]
 
 
+def test_no_more_moves_are_named_than_asked_for():
+    nodes = [NodeUse(name, node(1, partly=()), EIGHT) for name in "abcd"]
+    jobs = [Movable(number, name, WHOLE) for number, name in enumerate("abcd", start=1)]
+
+    report = fragmentation(nodes, (Typical(1, PAIR),), jobs, moves_max=1)
+
+    assert len(report.moves) == 1
+    assert len(fragmentation(nodes, (Typical(1, PAIR),), jobs).moves) == 2
+
+
+def test_a_move_is_found_behind_nodes_that_have_no_room_for_the_job():
+    nodes = [
+        NodeUse("a", node(1, partly=()), EIGHT),
+        NodeUse("b", node(0), EIGHT),
+        NodeUse("c", node(1, partly=()), EIGHT),
+    ]
+
+    report = fragmentation(nodes, (Typical(1, PAIR),), [Movable(1, "a", WHOLE)])
+
+    assert report.moves == (Move(1, "a", "c", 2000),)
+
+
+def test_a_job_leaves_room_for_others_on_the_fullest_devices_of_what_it_left():
+    """Behind it a whole device is free beside a half: the next move takes the half."""
+    nodes = [
+        NodeUse("a", node(0, partly=(20480,)), EIGHT),
+        NodeUse("b", node(0, partly=(20480,)), EIGHT),
+        NodeUse("c", node(0, partly=(20480,)), EIGHT),
+        NodeUse("d", node(0, partly=(20480,)), EIGHT),
+    ]
+    jobs = [Movable(n, name, HALF, (20480,)) for n, name in enumerate("abcd", start=1)]
+
+    report = fragmentation(nodes, (Typical(1, WHOLE),), jobs)
+
+    assert report.moves == (Move(1, "a", "b", 1000), Move(3, "c", "d", 1000))
+
+
 NUMA = NodeSpec(
     "n1",
     8000,

@@ -185,3 +185,14 @@ def test_a_line_in_steps_is_the_line():
 
     assert line == line_of(scene)
     assert len(line.jobs) == STEP + 5
+
+
+def test_a_job_that_waits_lasts_as_long_as_one_that_has_not_begun():
+    scene = full()
+    scene.submit("waits", cpus=4)
+
+    line = waiting_line(
+        scene.controller.scheduler, scene.now_s, lambda spec, ran_s: 100.0 if not ran_s else 7.0
+    )
+
+    assert line.pieces[-1].run_s == 100.0

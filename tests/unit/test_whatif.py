@@ -23,6 +23,7 @@ from rota.scheduling.answers.whatif import (
     Replaced,
     Respec,
     Resumed,
+    Together,
     WhatIf,
     WithoutRecord,
     active,
@@ -617,3 +618,14 @@ class TestOutlook:
 
         assert seen.starts
         assert seen.evicts == (victim,)
+
+
+def test_changes_that_one_command_makes_are_tried_together(full: Scene):
+    job, spec = full.names["job"], spec_of(full, "job")
+    both = Together((JobGone(full.names["hog"]), Respec(job, spec)))
+
+    with WhatIf(full.controller.scheduler, full.now_s) as world:
+        start = world.start_of(job, both)
+
+    assert start is not None
+    assert start.allocations[0].devices == (0, 1)

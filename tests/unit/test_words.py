@@ -65,3 +65,12 @@ def test_words_are_bounded():
         words.keep(job, said)
 
     assert len(words.jobs) == WORDS_MAX
+
+
+def test_a_job_that_waits_exactly_as_long_as_was_said_has_outlasted_nothing():
+    bands, words = begun()
+    before = bands.say(60.0)
+
+    words.pass_time(1000.0 + before.bands_s[0][1], bands)
+
+    assert bands.say(60.0) == before
