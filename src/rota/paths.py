@@ -88,4 +88,14 @@ def _xdg(environment: Mapping[str, str], variable: str, below_home: str) -> Path
     given = environment.get(variable, "")
     if given.startswith("/"):
         return Path(given)
-    return Path(environment.get("HOME") or "/") / below_home
+    return Path(environment.get("HOME") or _home_on_record()) / below_home
+
+
+def _home_on_record() -> str:
+    """Where the account lives: the variable is missing where the environment was emptied."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.geteuid()).pw_dir or "/"
+    except KeyError:
+        return "/"

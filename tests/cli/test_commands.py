@@ -1,6 +1,8 @@
 """Commands against a scripted server: what they send, what they print, how they exit."""
 
 import json
+import socket
+import threading
 
 import pytest
 
@@ -140,7 +142,7 @@ def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monke
 
     assert ended.code == exits.UNREACHABLE
     assert ended.err == (
-        "rota: rota is not running here: start it with 'rota up' "
+        "rota: rota is not running here: start it with 'rota up --detach' "
         f"(looked at {tmp_path}/rota.sock)\n"
     )
 
@@ -622,8 +624,33 @@ def test_the_doctor_says_what_fails_and_exits_with_1(rota, monkeypatch, tmp_path
     ended = rota("doctor")
 
     assert ended.code == exits.NEGATIVE
-    assert any(line.startswith("fail  controller") for line in ended.out.splitlines())
+    said = [line for line in ended.out.splitlines() if line.startswith("fail  controller")]
+    assert len(said) == 1
+    assert said[0].count("start it with 'rota up --detach'") == 1
     assert any(line.startswith("ok    python") for line in ended.out.splitlines())
+
+
+def test_an_address_with_tls_for_a_port_without_it_is_told_as_that(rota, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        answering = threading.Thread(target=_refuse_in_http, args=(server,))
+        answering.start()
+        url = f"https://127.0.0.1:{server.getsockname()[1]}"
+        monkeypatch.setenv("ROTA_URL", url)
+
+        ended = rota("queue")
+        answering.join()
+
+    assert ended.code == exits.UNREACHABLE
+    assert ended.err == (
+        f"rota: nothing answers at {url}: it does not speak TLS; is it http://127.0.0.1?\n"
+    )
+
+
+def _refuse_in_http(server):
+    connection, _ = server.accept()
+    with connection:
+        connection.recv(4096)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,6 +1,7 @@
 """Settings: the file, the variables, the older names; what is unknown is refused by name."""
 
 import os
+import pwd
 import re
 
 import pytest
@@ -219,6 +220,8 @@ def test_a_named_file_must_exist_and_be_text(tmp_path):
         ({"XDG_STATE_HOME": "/x", "HOME": "/h"}, "/x/rota"),
         ({"XDG_STATE_HOME": "relative", "HOME": "/h"}, "/h/.local/state/rota"),
         ({"HOME": "/h"}, "/h/.local/state/rota"),
+        ({}, f"{pwd.getpwuid(os.geteuid()).pw_dir}/.local/state/rota"),
+        ({"HOME": ""}, f"{pwd.getpwuid(os.geteuid()).pw_dir}/.local/state/rota"),
     ],
 )
 def test_the_state_folder_follows_the_xdg_rule(environment, folder):

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from rota.cli.jobs.follow import LogFollower
+from rota.cli.jobs.follow import LogFollower, patiently
 from rota.client.http import Client
 from tests.cli.fake_server import Answer
 from tests.cli.test_render import a_job
@@ -95,6 +95,19 @@ def test_an_absent_node_is_waited_for(fake):
     ]
 
     assert follow(fake) == b"late"
+
+
+def test_a_server_that_can_write_nothing_is_told_in_its_own_words(fake, capfd):
+    detail = "the disk that holds rota.db is full: nothing was changed"
+    away = Answer({"detail": detail}, 503)
+    fake.routes["GET /jobs/12"] = [away, Answer(with_attempts("completed"))]
+    client = Client([f"unix://{fake.path}"])
+
+    job = patiently(client, lambda: client.get("/jobs/12"), quiet=False)
+    client.close()
+
+    assert job["state"] == "completed"
+    assert capfd.readouterr().err == f"rota: {detail}; the job goes on, trying again\n"
 
 
 @pytest.fixture

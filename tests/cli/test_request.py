@@ -112,6 +112,7 @@ def test_a_script_file_is_stored_as_it_is_with_its_arguments(tmp_path):
         (b"\x7fELF\0\0\0", "is not a text file"),
         (b"echo \xff\xfe\n", "is not UTF-8 text"),
         (b"#!/bin/bash\r\ntrue\r\n", "has DOS line ends"),
+        (b"\xef\xbb\xbf#!/bin/bash\ntrue\n", "begins with a byte order mark"),
         (b"#" * (8 << 20) + b"\n", "larger than 8 MiB"),
     ],
 )
@@ -139,6 +140,17 @@ def test_a_word_that_is_no_file_is_a_command_for_run_and_a_mistake_for_submit():
 
     with pytest.raises(ClientError, match="for a command write: rota submit -- nvidia-smi -L"):
         work_from(("nvidia-smi", "-L"), is_command=False, line=None, run=False)
+
+
+def test_a_line_in_quotes_is_answered_with_the_option_for_lines():
+    with pytest.raises(ClientError, match=r"write: rota submit --shell 'echo hi \| wc'$"):
+        work_from(("echo hi | wc",), is_command=False, line=None, run=False)
+
+
+@pytest.mark.parametrize("run", [True, False])
+def test_a_folder_is_no_script_and_no_command(tmp_path, run):
+    with pytest.raises(ClientError, match=f"^{tmp_path} is a folder; give a script"):
+        work_from((str(tmp_path),), is_command=False, line=None, run=run)
 
 
 @pytest.mark.parametrize(("words", "line"), [((), None), (("a",), "b"), ((), " "), (("",), None)])

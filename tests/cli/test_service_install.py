@@ -132,5 +132,18 @@ def test_bad_calls_are_refused_in_one_line(tmp_path, words, line):
     assert len(said.splitlines()) == 1
 
 
+def test_a_session_that_systemd_does_not_know_is_told_what_to_do(tmp_path):
+    program = tmp_path / "bin" / "systemctl"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'Failed to connect to bus: No medium found' >&2; exit 1\n")
+    program.chmod(0o755)
+    home = {"HOME": str(tmp_path), "PATH": f"{program.parent}:/usr/bin:/bin"}
+
+    said = service("install", "--user", expect=2, env=home | _python_path())
+
+    assert "No medium found; no systemd listens to this session: log in anew" in said
+    assert "--no-start" in said
+
+
 def _python_path():
     return {"PYTHONPATH": ":".join(path for path in sys.path if path)}

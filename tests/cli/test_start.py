@@ -1,6 +1,8 @@
 """Commands start fast and import little: scripts call them in loops."""
 
+import contextlib
 import os
+import pty
 import resource
 import signal
 import subprocess
@@ -117,11 +119,49 @@ def test_closed_streams_lead_nowhere_and_do_no_harm(closed, words, code):
 
 
 @pytest.mark.slow
-def test_a_full_disk_behind_standard_output_is_one_line():
+@pytest.mark.parametrize("words", ["--help", "version"])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_disk_behind_standard_output_is_one_line(words, unbuffered):
     entry = "from rota.cli.start import main; main()"
-    line = f"{sys.executable} -c '{entry}' --help >/dev/full"
+    line = f"{sys.executable} -c '{entry}' {words} >/dev/full"
 
-    ended = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+    ended = subprocess.run(
+        ["bash", "-c", line],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+    )
 
     assert ended.returncode == 1
     assert ended.stderr == "rota: standard output: No space left on device\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("surroundings", "coloured"),
+    [
+        ({"TERM": "xterm"}, True),
+        ({"TERM": "dumb"}, False),
+        ({"TERM": "xterm", "NO_COLOR": "1"}, False),
+    ],
+)
+def test_colours_are_for_terminals_that_show_them(tmp_path, surroundings, coloured):
+    plain = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
+    here = {"ROTA_STATE_DIR": str(tmp_path), "ROTA_URL": ""}
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [sys.executable, "-m", "rota.cli.main", "doctor"],
+        stdin=subprocess.DEVNULL,
+        stdout=theirs,
+        env={**plain, **here, **surroundings},
+    ) as running:
+        os.close(theirs)
+        said = b""
+        with contextlib.suppress(OSError):
+            while piece := os.read(ours, 65536):
+                said += piece
+    os.close(ours)
+
+    assert running.returncode == 1
+    assert (b"\x1b[" in said) is coloured

@@ -11,6 +11,7 @@ import pytest
 
 import rota
 from rota.client.errors import Refused
+from tests.api.running import Running
 from tests.journeys.box import until
 
 pytestmark = pytest.mark.slow
@@ -158,6 +159,14 @@ def test_waiting_too_short_names_the_job_and_leaves_it_alone(cluster: rota.Clust
 
     cluster.release(job)
     assert job.result(WAIT_S) == 1
+
+
+def test_a_cluster_that_was_closed_takes_no_further_calls(server: Running):
+    cluster = rota.connect(f"unix://{server.socket_path}")
+    cluster.close()
+
+    with pytest.raises(rota.Disconnected, match="was closed"):
+        cluster.submit(abs, -1)
 
 
 def test_a_timeout_that_the_function_raised_is_its_result(cluster: rota.ClusterContext):

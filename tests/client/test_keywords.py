@@ -1,5 +1,7 @@
 """Which keyword is for the function and which for the job; no server is asked."""
 
+import threading
+
 import msgspec
 import pytest
 
@@ -7,6 +9,7 @@ import rota
 from rota.api.bodies.requests import JobRequest
 from rota.client import asking
 from rota.client.asking import OPTIONS, changes, merged, plain, sort_keywords
+from rota.client.calls import CallFolder
 
 #: Fields of a request that the client fills in itself.
 OWN = {"command", "script", "script_args", "stdin", "array", "parameters", "max_concurrent"}
@@ -134,3 +137,30 @@ def test_every_public_name_has_a_docstring():
         silent += [f"{name}.{each}" for each in public if not getattr(kind, each).__doc__]
 
     assert silent == []
+
+
+def test_a_keyword_of_the_function_beside_a_map_is_answered_with_where_it_goes():
+    with pytest.raises(TypeError, match=r"epochs: .* train\(\) by kwargs=\{'epochs': \.\.\.\}"):
+        asking.refuse_keywords(train, {"epochs": 3, "gpus": 1})
+
+
+@pytest.mark.parametrize(("option", "value"), [("time_limit", "1:30"), ("memory", "16")])
+def test_an_amount_that_cannot_be_read_is_refused_with_its_name(option, value):
+    with pytest.raises(ValueError, match=f"^{option}: '{value}' "):
+        changes({option: value})
+
+
+def test_what_cannot_be_sent_is_named(tmp_path):
+    lock, folder = threading.Lock(), CallFolder(tmp_path)
+
+    with pytest.raises(TypeError, match=r"^an argument of train\(\) cannot be sent: cannot pickle"):
+        folder.pack(train, (lock,), {}, [])
+    with pytest.raises(TypeError, match=r"^the function lambda cannot be sent: cannot pickle"):
+        folder.pack(lambda: lock, (), {}, [])
+    with pytest.raises(TypeError, match=r"^an item cannot be sent: cannot pickle"):
+        folder.row((lock,), [])
+
+
+def test_an_address_that_is_none_is_refused_as_what_it_was_given_as():
+    with pytest.raises(rota.ClientError, match=r"^url: '127\.0\.0\.1:8082' is not valid"):
+        rota.connect("127.0.0.1:8082")

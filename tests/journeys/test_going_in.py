@@ -244,3 +244,15 @@ def test_a_port_that_is_taken_here_is_told_with_what_to_do(home: Box, tmp_path: 
 def _is_free(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_ctrl_c_ends_what_runs_inside_and_its_code_is_ours(
+    home: Box, sit_at: Callable[..., Screen]
+) -> None:
+    screen = sit_at(home, "exec", running(home), "--", "sh", "-c", "echo in; exec sleep 600")
+    screen.until(b"in\r\n")
+
+    screen.type(b"\x03")
+
+    assert screen.left() == 130
+    assert b"rota:" not in screen.seen

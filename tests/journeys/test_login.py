@@ -91,3 +91,11 @@ def test_a_folder_that_is_named_goes_before_a_login(
     status = json.loads(home.rota("status", "--json", env=here).stdout)
 
     assert status["access"] == "admin"
+
+
+def test_a_token_in_the_environment_that_is_not_taken_is_named(home: Box) -> None:
+    line = home.refusal("queue", env={"ROTA_TOKEN": "rota_00000000_wrong"})
+
+    assert line.endswith(
+        "it is the one in ROTA_TOKEN: set another, or unset it on the server's machine"
+    )

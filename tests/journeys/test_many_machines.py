@@ -56,6 +56,19 @@ def test_down_does_not_wait_for_jobs_of_a_node_that_is_not_connected(hasty_site:
     assert time.monotonic() - began_s < DOWN_S
 
 
+def test_an_agent_alone_says_who_can_end_its_jobs(hasty_site: Site):
+    site = hasty_site
+    site.join("lonely")
+    until(lambda: site.is_up("lonely"), "the node")
+    folder = str(site.root / "lonely")
+
+    refused = site.head.rota("down", "--stop-jobs", "--state-dir", folder, check=False)
+
+    assert refused.returncode == 2
+    assert "only an agent runs here, and its controller ends jobs" in refused.stderr
+    assert site.is_up("lonely")
+
+
 def test_a_killed_controller_touches_nothing(site: Site):
     site.join("three")
     until(lambda: site.is_up("three"), "the node")

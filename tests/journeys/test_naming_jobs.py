@@ -72,6 +72,14 @@ def test_what_names_no_jobs_is_refused_in_one_line(home: Box, text: str) -> None
     assert "is not valid" in home.refusal("cancel", text)
 
 
+@pytest.mark.parametrize("name", ["two words", "学习 run №1", "l'été (2)"])
+def test_every_name_that_a_job_may_have_in_words_names_it(home: Box, name: str) -> None:
+    job = waiting(home, "--name", name)
+
+    assert home.rota("why", name).stdout.startswith(f"{job} is held")
+    assert home.rota("cancel", name).stdout == f"cancelled {job}\n"
+
+
 def test_filters_choose_jobs_and_a_dry_run_only_names_them(home: Box) -> None:
     home.submit("--label", "exp=7", "--name", "runs", "--", *FOREVER)
     held = waiting(home, "--label", "exp=7")

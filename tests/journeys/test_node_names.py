@@ -254,3 +254,17 @@ def test_an_agent_that_is_not_root_gets_the_jobs_of_its_own_user_only(site: Site
     assert site.node("theirs")["user"] == "nobody"
     assert "theirs: runs only jobs of nobody" in json.dumps(why)
     site.head.api("DELETE", f"/jobs/{job}")
+
+
+def test_a_token_that_names_a_certificate_and_an_address_without_one_are_refused_at_once(
+    tmp_path: Path,
+) -> None:
+    env = {**os.environ, "ROTA_STATE_DIR": str(tmp_path / "state"), "ROTA_TOKEN": "rota_ab_c.print"}
+
+    done = subprocess.run(
+        [sys.executable, "-m", "rota.cli.main", "agent", "--join", "http://127.0.0.1:9"],
+        cwd=tmp_path, env=env, capture_output=True, text=True, timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 2
+    assert "http://127.0.0.1:9: the token names a certificate" in done.stderr

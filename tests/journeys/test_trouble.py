@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import socket
 import sqlite3
@@ -139,7 +140,31 @@ def test_a_state_folder_that_is_a_file_is_refused_in_one_line(new_box: Callable[
 
     line = box.refusal("up", "--detach")
 
-    assert str(box.state) in line
+    assert f"{box.state} is not a folder; move it away" in line
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("below", ["", "state"])
+def test_root_works_in_no_folder_of_a_user(new_box: Callable[..., Box], below: str) -> None:
+    box = new_box()
+    home = box.state.parent / "home"
+    home.mkdir()
+    shutil.chown(home, "nobody")
+
+    line = box.refusal("up", "--detach", env={"ROTA_STATE_DIR": str(home / below)})
+
+    assert f"{home} belongs to nobody, and this is root" in line
+    assert list(home.iterdir()) == []
+
+
+def test_a_state_folder_in_which_everybody_may_write_is_refused(
+    new_box: Callable[..., Box],
+) -> None:
+    box = new_box()
+    box.state.mkdir()
+    box.state.chmod(0o777)
+
+    assert box.refusal("up", "--detach").endswith(f"chmod o-w {box.state}")
 
 
 @pytest.mark.parametrize(

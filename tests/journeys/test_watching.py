@@ -188,6 +188,27 @@ def test_an_interrupted_run_cancels_its_job(home: Box) -> None:
     assert "Traceback" not in said
 
 
+def test_a_run_whose_terminal_goes_away_leaves_its_job_running(home: Box) -> None:
+    command = [sys.executable, "-m", "rota.cli.main", "run", "--", "sh", "-c", "echo up; sleep 300"]
+    follower = subprocess.Popen(
+        command,
+        cwd=home.work,
+        env=home.env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert follower.stdout is not None
+    assert follower.stdout.readline() == "up\n"
+
+    follower.send_signal(signal.SIGHUP)
+    follower.communicate(timeout=60)
+
+    _, page = home.api("GET", "/jobs?order=-id&limit=1")
+    home.reach(page["items"][0]["id"], "running")
+    assert follower.returncode == -signal.SIGHUP
+
+
 def test_jobs_cancelled_as_soon_as_they_are_submitted_leave_the_box_empty(home: Box) -> None:
     jobs = []
     for _ in range(20):

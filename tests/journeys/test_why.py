@@ -355,3 +355,12 @@ def test_queues_are_listed_with_what_their_jobs_wait_for(box: Box) -> None:
 
     assert row[:4] == ["default", "active", "2", "1"]
     assert row[8] == "held 1, room 1"
+
+
+def test_a_job_that_waits_to_be_tried_again_says_what_its_last_try_came_to(box: Box) -> None:
+    job = box.job(["sh", "-c", "exit 3"], retries=1, backoff_s=3600)
+    until(lambda: box.show(job)["reason"].startswith("next try"), "the pause")
+
+    said = box.rota("why", str(job)).stdout
+
+    assert "  its try 1 on box ended: exit code 3\n" in said

@@ -85,7 +85,7 @@ def test_more_than_the_open_devices_is_refused_at_submit():
     scene = Scene(cpus=8, gpus=2)
     mark(scene, devices=(0,))
 
-    with pytest.raises(Rejected, match="no node has more than 1 device"):
+    with pytest.raises(Rejected, match="no node has more than 1 GPU"):
         scene.submit("pair", gpus=2)
 
 

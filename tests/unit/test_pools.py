@@ -60,7 +60,7 @@ def test_a_task_must_fit_one_machine_and_not_the_sum_of_a_pool():
     assert scene.job("wide").live_attempts[0].allocation.node == "large"
     with pytest.raises(Rejected, match=r"12.*the largest node has 8 CPUs"):
         scene.submit("wider", cpus=12)
-    with pytest.raises(Rejected, match="no node has more than 2 devices"):
+    with pytest.raises(Rejected, match="no node has more than 2 GPUs"):
         scene.submit("cards", gpus=3)
 
 

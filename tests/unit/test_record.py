@@ -34,7 +34,7 @@ def test_an_older_record_is_refused_in_one_line_that_says_what_to_do(tmp_path: P
     why = remembered(tmp_path).hears(Welcome(2, "c1", seq=39, run=2))
 
     assert "ends at event 39, and had come to event 40 before" in why
-    assert "start rota on this node once with --accept-database" in why
+    assert "stop rota on this node and start it once with --accept-database" in why
     assert "\n" not in why
 
 

@@ -62,7 +62,7 @@ class ClusterRecord:
     def objection(self, welcome: Welcome) -> str:
         """The same of a welcome, from any thread."""
         cluster, seq = welcome.cluster, welcome.seq
-        meant = "if that is meant, start rota on this node once with --accept-database"
+        meant = "if that is meant, stop rota on this node and start it once with --accept-database"
         if self._cluster and cluster != self._cluster:
             return (
                 f"the controller's database is of cluster {cluster}, and this node belongs to "

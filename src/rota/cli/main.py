@@ -207,6 +207,8 @@ def _run(arguments: list[str]) -> int:
         return exits.USAGE
     except (click.ClickException, RotaError, OSError, RecursionError) as error:
         complain(one_line(error))
+        if _is_unwritten(error):
+            _write_no_more()
         return exit_code(error)
     return status if isinstance(status, int) else exits.OK
 
@@ -216,11 +218,20 @@ def _quiet(stop: BaseException) -> int:
     if isinstance(stop, click.exceptions.Exit):
         return stop.exit_code
     if isinstance(stop, BrokenPipeError):
-        # The interpreter flushes stdout once more on its way out: let that go nowhere.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _write_no_more()
         return exits.PIPE_CLOSED
     click.echo("", err=True)
     return exits.INTERRUPTED
+
+
+def _write_no_more() -> None:
+    """The interpreter flushes stdout once more on its way out: let that go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _is_unwritten(error: Exception) -> bool:
+    """Whether it was our own output that found no room."""
+    return isinstance(error, OSError) and not error.filename and error.errno in _UNWRITTEN
 
 
 def complain(line: str) -> None:
@@ -234,12 +245,19 @@ def one_line(error: Exception) -> str:
     if isinstance(error, click.UsageError):
         return _usage_line(error)
     if isinstance(error, OSError) and error.strerror:
-        named = error.filename or ("standard output" if error.errno in _UNWRITTEN else "")
+        named = "standard output" if _is_unwritten(error) else error.filename
         return f"{named}: {error.strerror}" if named else error.strerror
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
     if isinstance(error, Refused) and error.code == "unauthenticated":
-        text += "; set ROTA_TOKEN ('rota token create' on the server's machine makes one)"
+        text += f"; {_about_tokens()}"
     return " ".join(text.split()) or type(error).__name__
+
+
+def _about_tokens() -> str:
+    """What to do about one that is missing or not taken."""
+    if os.environ.get("ROTA_TOKEN"):
+        return "it is the one in ROTA_TOKEN: set another, or unset it on the server's machine"
+    return "set ROTA_TOKEN ('rota token create' on the server's machine makes one)"
 
 
 def _usage_line(error: click.UsageError) -> str:

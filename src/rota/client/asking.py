@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from rota.client.calls import name_of
 from rota.client.outcomes import RESULT_DIR
-from rota.core.words.units import parse_duration_s, parse_memory_mib
+from rota.core.words.units import parse_duration_s, parse_memory_mib, refuse_bare_size
 from rota.inherited import is_inherited, is_text, looks_secret, umask
 
 if TYPE_CHECKING:
@@ -207,6 +207,17 @@ def _taken(function: Callable[..., Any]) -> tuple[set[str], bool, bool]:
     return named, takes_any, True
 
 
+def refuse_keywords(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    """Keywords of the function among the options of a map: those go elsewhere there."""
+    named, takes_any, known = _taken(function)
+    for key in sorted(options.keys() - OPTIONS):
+        if key in named or (takes_any and known):
+            raise TypeError(
+                f"{key}: there is no such option; map hands keywords on to {name_of(function)}() "
+                f"by kwargs={{{key!r}: ...}}"
+            )
+
+
 def _not_a_function(given: object) -> TypeError:
     words = given if isinstance(given, (list, tuple)) else [given]
     hint = "; for a command: rota.Job(NAME).command(…)"
@@ -272,8 +283,23 @@ def resources(asked: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in asked.items():
         field = RESOURCES[name]
         in_text = field.endswith("_mb") and isinstance(value, str)
-        request[field] = parse_memory_mib(value) if in_text else value
+        request[field] = _mebibytes(name, value) if in_text else value
     return request
+
+
+def _seconds(name: str, given: object) -> float:
+    try:
+        return parse_duration_s(str(given))
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _mebibytes(name: str, given: str) -> int:
+    try:
+        refuse_bare_size(given)
+        return parse_memory_mib(given)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from None
 
 
 def surroundings(environment: Mapping[str, str], folder: str) -> dict[str, Any]:
@@ -317,7 +343,7 @@ def changes(given: Mapping[str, Any]) -> dict[str, Any]:
     if env := {**fields.pop("variables", {}), **fields.pop("env", {})}:
         request["variables"] = {name: str(value) for name, value in env.items()}
     if (limit := fields.pop("time_limit", None)) is not None:
-        request["time_limit_s"] = parse_duration_s(str(limit))
+        request["time_limit_s"] = _seconds("time_limit", limit)
     if (after := fields.pop("after_ok", None)) is not None:
         request["depends_on"] = [*fields.pop("depends_on", []), *parents(after)]
     return {**request, **fields}

@@ -39,6 +39,10 @@ PARAMETER = ITEM.removeprefix("ROTA_PARAM_")
 COMMAND = ("-c", "from rota.client.runner import main; main()")
 
 
+class HandleInside(TypeError):
+    """A function that has a handle in its body: nothing there is waited for."""
+
+
 class CallPickler(cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles a call. A handle among the arguments is noted, and left as a reference."""
 
@@ -53,11 +57,20 @@ class CallPickler(cloudpickle.Pickler):  # type: ignore[misc]
         if not isinstance(value, JobReference):
             return super().reducer_override(value)
         if self.inside:
-            raise TypeError(
+            raise HandleInside(
                 f"job {value.id} is used inside {self.inside}: give its handle as an argument"
             )
         self._found.append(value)
         return returned_by, (value.id, value.tasks)
+
+    def put(self, value: object, what: str) -> None:
+        """Pickle it, or say what of the call it is that cannot be sent."""
+        try:
+            self.dump(value)
+        except HandleInside:
+            raise
+        except (TypeError, pickle.PicklingError, AttributeError) as error:
+            raise TypeError(f"{what} cannot be sent: {error}") from None
 
 
 class CallFolder:
@@ -82,9 +95,9 @@ class CallFolder:
         file = io.BytesIO()
         packing = CallPickler(file, pickle.HIGHEST_PROTOCOL, found)
         packing.inside = f"the function {name_of(function)}"
-        packing.dump(function)
+        packing.put(function, packing.inside)
         packing.inside = ""
-        packing.dump((args, dict(kwargs)))
+        packing.put((args, dict(kwargs)), f"an argument of {name_of(function)}()")
         search = [os.path.abspath(entry) for entry in sys.path]
         whole = (sys.version_info[:2], search, file.getvalue())
         return self._text(pickle.dumps(whole, protocol=4), CALL_BYTES_MAX)
@@ -92,7 +105,7 @@ class CallFolder:
     def row(self, item: tuple[Any, ...], found: References) -> str:
         """The text for the arguments of one element of a map."""
         file = io.BytesIO()
-        CallPickler(file, 4, found).dump(item)
+        CallPickler(file, 4, found).put(item, "an item")
         return self._text(file.getvalue(), ITEM_CHARS_MAX * 3 // 4)
 
     def _text(self, body: bytes, bytes_max: int) -> str:

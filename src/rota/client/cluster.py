@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 from rota.client import asking, calls
 from rota.client.builder import Job
 from rota.client.handle import Family, JobHandle, as_completed, gather
-from rota.client.http import Client, new_key
+from rota.client.http import Client, check_url, new_key
 from rota.client.making import Maker, RequestOrder
 from rota.client.options import OPEN, Calling, JobFunction, Options, opening
 from rota.client.status import JobFailed, Plan
@@ -275,6 +275,8 @@ def connect(
     where there are several machines, one that they share. ``python`` is the interpreter of jobs.
     """
     environment = dict(os.environ)
-    environment |= {"ROTA_URL": url} if url else {}
+    if url:
+        check_url(url, "url")
+        environment["ROTA_URL"] = url
     environment |= {"ROTA_TOKEN": token} if token else {}
     return ClusterContext(Client.from_environment(environment), folder=folder, python=python)

@@ -348,7 +348,7 @@ class Client:
         looked = ", ".join(address.removeprefix("unix://") for address in self.addresses)
         if self.is_local:
             raise NobodyThere(
-                f"rota is not running here: start it with 'rota up' (looked at {looked})"
+                f"rota is not running here: start it with 'rota up --detach' (looked at {looked})"
             )
         raise NobodyThere(f"nothing answers at {looked}: {failures[-1].strerror or failures[-1]}")
 

@@ -83,6 +83,7 @@ class Maker:
         """One job per tuple of arguments: arrays whose elements share the function."""
         if max_concurrent < 0:
             raise ValueError(f"max_concurrent: {max_concurrent} is not valid; 0 (no cap) or more")
+        asking.refuse_keywords(function, options)
         shared: References = []
         stdin = self.calls.pack(function, (), kwargs, shared)
         common = {**self._common(function, options), "stdin": stdin}

@@ -44,6 +44,8 @@ class Watcher:
 
     def listen(self) -> int:
         """Have a line, or have tried to, before a submit. The answer is for ``add``."""
+        if self._closed:
+            raise Disconnected("this cluster was closed; rota.connect() opens it again")
         if self._thread is None:
             self._thread = threading.Thread(target=self._run, name="rota-watcher", daemon=True)
             self._thread.start()

@@ -202,7 +202,7 @@ class SqliteDriver:
             # What we wrote is text, and so are SQLite's own words: these pages are garbage.
             return Unavailable(f"{self.name} is damaged: restore it from a backup ({error})")
         code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-        if code == sqlite3.SQLITE_FULL:
+        if code == sqlite3.SQLITE_FULL or (code == sqlite3.SQLITE_IOERR and self._no_room()):
             return Unavailable(f"the disk that holds {self.name} is full: nothing was changed")
         if code == sqlite3.SQLITE_NOTADB:
             return Rejected(f"{self.name} is not a Rota database", field="database")
@@ -215,6 +215,13 @@ class SqliteDriver:
         if isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_ERROR:
             return Unavailable(f"cannot use {self.name}: {error}: nothing was changed")
         return error
+
+    def _no_room(self) -> bool:
+        """SQLite's index of the log has no word of its own for a disk that is full."""
+        try:
+            return os.statvfs(self.path.parent).f_bavail == 0
+        except OSError:
+            return False
 
 
 def _lengthen(log_path: Path) -> None:

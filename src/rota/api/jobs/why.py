@@ -21,10 +21,11 @@ from rota.api.views.lookup import find
 from rota.api.views.refs import with_refs
 from rota.api.views.views import ref_of, worst
 from rota.controller.commands.submit import USER_PRIORITY_MAX
+from rota.controller.tick.lifecycle import words_for
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Busy, Conflict, IllegalMove, Rejected
 from rota.core.facts.job import Job
-from rota.core.facts.states import FINAL, JobState
+from rota.core.facts.states import FINAL, Cause, JobState
 from rota.core.facts.tenant import Access, Actor
 from rota.scheduling.answers.advice import AskerRights, explain_and_advise
 from rota.scheduling.answers.explain import describe_end, explain
@@ -100,6 +101,8 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
         answer = await _why_ended(context, actor, found)
     else:
         answer = await _why_now(context, actor, found)
+        if isinstance(found, Job):
+            answer.lines += _of_last_try(actor, found)
     if not at:
         answer.lines = await with_basis(host, answer.lines, answer.tree)
         await context.foretelling.look()
@@ -129,6 +132,26 @@ async def _why_ended(context: Context, actor: Actor, job: Job) -> WhyView:
         error=words.error,
         last_lines=words.last_lines,
     )
+
+
+#: Causes of ends of which the words say all.
+_SAID_BY_THEMSELVES = (Cause.EXIT, Cause.SIGNAL, Cause.TIME_LIMIT, Cause.START_FAILED)
+
+
+def _of_last_try(actor: Actor, job: Job) -> list[str]:
+    """Of a job that waits once more: what its last try came to."""
+    tries = job.round
+    if not tries or job.live_attempts:
+        return []
+    last = next((one for one in tries if one.cause is not Cause.PEER_FAILED), tries[0])
+    cause = last.cause or Cause.EXIT
+    what = told_detail(last, open_=may_look_into(actor, job.spec.user))
+    if not last.detail:
+        what = words_for(job, last, cause)
+    verb = "could not start" if cause is Cause.START_FAILED else "ended"
+    named = "" if cause in _SAID_BY_THEMSELVES and what else cause.replace("_", " ")
+    said = ": ".join(filter(None, (named, what)))
+    return [f"its try {last.number} on {last.allocation.node} {verb}: {said}"]
 
 
 async def _why_now(context: Context, actor: Actor, found: Job | Array) -> WhyView:

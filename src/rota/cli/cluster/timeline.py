@@ -45,7 +45,10 @@ def what(entry: Entry) -> str:
     if entry.get("gpus"):
         model = entry.get("gpu_type")
         where = f" on {nodes}" if nodes else ""
-        return f"{entry['gpus']}x{model}{where}" if model else f"{entry['gpus']} GPUs{where}"
+        several = "" if entry["gpus"] == 1 else "s"
+        return (
+            f"{entry['gpus']}x{model}{where}" if model else f"{entry['gpus']} GPU{several}{where}"
+        )
     return f"nodes {nodes}"
 
 

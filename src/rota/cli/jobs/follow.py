@@ -45,10 +45,15 @@ def patiently(client: Client, call: Callable[[], T], *, quiet: bool = True) -> T
             if not (gone or starting) or time.monotonic() > give_up_s:
                 raise
             if not told:
-                session.warn("lost the connection; the job goes on, trying to reach rota again")
+                session.warn(f"{_what_is_wrong(error)}; the job goes on, trying again")
                 told = True
             client.close()
             time.sleep(0.5)
+
+
+def _what_is_wrong(error: Unreachable | Refused) -> str:
+    """A server that answers says it best itself: a disk that is full is no lost connection."""
+    return str(error) if isinstance(error, Refused) else "lost the connection"
 
 
 class LogFollower:

@@ -49,7 +49,8 @@ _TOLD = "printf '\\033]7777;rota-exit=%d\\007' $?"
 #: As much of the end may be the beginning of the mark.
 _MARK_BYTES = 26
 _PLAIN = f'stty raw -echo; "$@" </dev/null; {_TOLD}'
-_AT_TERMINAL = f'TERM=$1; export TERM; shift; "$@"; {_TOLD}'
+#: Ctrl-C is for the program alone: the shell around it lives on to tell how that ended.
+_AT_TERMINAL = f'TERM=$1; export TERM; shift; trap : INT QUIT; "$@"; {_TOLD}'
 _LOGIN = 'sh=$(getent passwd "$(id -u)" | cut -d: -f7); exec "${sh:-/bin/sh}" -i'
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
 import time
@@ -185,8 +184,7 @@ def show_jobs(jobs: list[dict[str, Any]], options: dict[str, Any]) -> str:
     if options["tree"]:
         return "\n".join(render.dependency_tree(jobs, tree_label)) + "\n"
     width = terminal_width()
-    colour = width is not None and not os.environ.get("NO_COLOR")
-    lines = job_table(jobs, now_s, names=names, width=width, colour=colour)
+    lines = job_table(jobs, now_s, names=names, width=width, colour=session.in_colour())
     return "\n".join(lines) + "\n"
 
 

@@ -39,7 +39,8 @@ echo data | rota run -- sort            standard input is passed on (to 8 MiB)
 
 Takes the options of 'rota submit'. Ctrl-C asks whether to cancel the job, and cancels it when
 pressed again (at once when this is no terminal). A job whose output nobody reads any more (| head)
-is cancelled, too. With --pty the job gets a terminal, and yours is
+is cancelled, too. When the terminal goes away (ssh is cut, a laptop sleeps) the job goes on:
+'rota logs -f JOB' shows the rest. With --pty the job gets a terminal, and yours is
 attached to it (see 'rota attach --help'). Use --stdin /dev/null inside a loop that reads.
 """
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rota.cli.rules.sim_options import sim_options
-from rota.cli.shared import render
+from rota.cli.shared import render, session
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
@@ -193,14 +193,15 @@ def _tell(
     summaries = {run.policy: summarise(run) for run in runs}
     terminal = sys.stdout.isatty()
     width = shutil.get_terminal_size().columns if terminal else None
+    colour = session.in_colour()
     for line in _facts(trace, machine, runs):
         click.echo(line)
     placed = {name: each for name, each in summaries.items() if "allocated" in each}
     played = {name: each for name, each in summaries.items() if name not in placed}
-    tables = [placing_table(placed, width, colour=terminal)] if placed else []
+    tables = [placing_table(placed, width, colour=colour)] if placed else []
     if played:
-        tables.append(comparison(played, width, colour=terminal))
-        tables += [class_comparison(played, kind, width, colour=terminal) for kind in CLASSES]
+        tables.append(comparison(played, width, colour=colour))
+        tables += [class_comparison(played, kind, width, colour=colour) for kind in CLASSES]
     if len(played) > 1:
         chosen = [run for run in runs if run.policy in played]
         tables.append(interval_table(chosen, options["seed"], width))

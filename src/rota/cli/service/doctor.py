@@ -131,7 +131,7 @@ def check_server() -> tuple[Finding, dict[str, Any]]:
         client = session.connect()
         status = client.get("/status")
     except ClientError as error:
-        return Finding(FAIL, "controller", str(error), "start it with 'rota up --detach'"), {}
+        return Finding(FAIL, "controller", str(error)), {}
     return Finding(OK, "controller", f"answers at {client.addresses[0]}"), status
 
 
@@ -263,6 +263,6 @@ def doctor(as_json: bool) -> int:
         click.echo(json.dumps([finding._asdict() for finding in findings], indent=2))
     else:
         for finding in findings:
-            click.echo(finding_line(finding, colour=sys.stdout.isatty()))
+            click.echo(finding_line(finding, colour=session.in_colour()))
     failed = any(finding.level == FAIL for finding in findings)
     return exits.NEGATIVE if failed else exits.OK

@@ -13,6 +13,7 @@ from rota import paths
 from rota.cli.service.state_folder import StateFolder
 from rota.cli.service.stop_jobs import heard_by, stop_jobs
 from rota.cli.shared.session import warn
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from rota.cli.service.service_options import DownOptions
@@ -34,6 +35,11 @@ def down(options: DownOptions) -> int:
     }
     if not any(pids.values()):
         return _none_of_ours(folder)
+    if options.stop_jobs and not (pids["supervisor"] or pids["controller"]):
+        raise Rejected(
+            "--stop-jobs: only an agent runs here, and its controller ends jobs: "
+            "'rota drain NODE' or 'rota cancel' there, then 'rota down' here"
+        )
     until_s = time.monotonic() + options.timeout_s
     if options.stop_jobs and (jobs := stop_jobs(place.client(), until_s)):
         if heard_by(place.client(), jobs):

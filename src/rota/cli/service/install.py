@@ -62,8 +62,17 @@ class ServicePlace:
             raise Rejected("there is no systemctl here: Rota's service needs systemd") from None
         if check and done.returncode:
             said = " ".join(done.stderr.split()) or f"exit code {done.returncode}"
-            raise Rejected(f"{' '.join(words)}: {said}")
+            raise Rejected(f"{' '.join(words)}: {said}{_what_to_do(said)}")
         return done.stdout
+
+
+def _what_to_do(said: str) -> str:
+    """In words, where systemd's are about its own insides."""
+    if "Failed to connect to" not in said:
+        return ""
+    return (
+        "; no systemd listens to this session: log in anew (su and sudo give none), or --no-start"
+    )
 
 
 def _chosen(command: Callable[..., object]) -> Callable[..., object]:

@@ -6,6 +6,7 @@ import contextlib
 import json
 import logging
 import os
+import stat
 import sys
 import time
 from functools import partial
@@ -16,7 +17,7 @@ from rota import config, paths, sd_notify
 from rota.agent.record import forget
 from rota.cli.service import engines, pilots, pretend
 from rota.cli.service.logbook import formatter, open_logbook
-from rota.cli.service.state_folder import StateFolder, read_json
+from rota.cli.service.state_folder import StateFolder, read_json, refuse_anothers
 from rota.cli.service.stop_jobs import let_jobs_start
 from rota.cli.service.supervise import Supervisor, Ward
 from rota.client.errors import ClientError
@@ -57,13 +58,19 @@ def up(options: UpOptions) -> int:
 def prepare(state_dir: str) -> tuple[StateFolder, Config]:
     if state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(state_dir).absolute())
-    settings = config.load(os.environ)
     folder = paths.state_dir(os.environ)
+    refuse_anothers(folder)
+    settings = config.load(os.environ)
     try:
         folder.mkdir(mode=0o711 if os.geteuid() == 0 else 0o700, parents=True, exist_ok=True)
         os.close(os.open(folder / "supervisor.lock", os.O_RDWR | os.O_CREAT, 0o600))
+        found = folder.stat()
+    except FileExistsError:
+        raise Rejected(f"{folder} is not a folder; move it away, or name another") from None
     except OSError as error:
         raise Rejected(f"cannot write in {folder}: {error.strerror}") from None
+    if found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX:
+        raise Rejected(f"every user may write in {folder}, where keys lie: chmod o-w {folder}")
     return StateFolder(folder), settings
 
 

@@ -213,6 +213,7 @@ def agent(
     """
     from rota.cli.service import serve
     from rota.client.http import check_url
+    from rota.fingerprints import split_token
 
     url = join or os.environ.get("ROTA_URL", "")
     if url:
@@ -221,6 +222,8 @@ def agent(
         token = read_token(token_file, os.environ)
     except NoToken as error:
         raise click.UsageError(str(error)) from None
+    if url.startswith("http://") and split_token(token)[1]:
+        raise click.UsageError(f"{url}: the token names a certificate, so it must be https://")
     if not token and _asks_for_token(url, state_dir):
         token = click.prompt("join token", hide_input=True, err=True).strip()
     stay = (float(lifetime or 0), float(idle or 0), unlimited)

@@ -14,6 +14,7 @@ from rota import paths
 from rota.cli.service.supervise import PidLock
 from rota.client.errors import ClientError
 from rota.client.http import Client
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,6 +79,31 @@ class StateFolder:
                     lines.write(b'{"op":"exit"}\n')
                     lines.flush()
                     lines.read()
+
+
+def refuse_anothers(folder: Path) -> None:
+    """Root works in no folder that a user could exchange, and leaves no files of root's there.
+
+    Such a one is the home that some programs keep when they become root.
+    """
+    if os.geteuid() != 0:
+        return
+    place = folder
+    while not place.exists() and place != place.parent:
+        place = place.parent
+    if place.stat().st_uid != 0:
+        owner = _name_of(place)
+        raise Rejected(
+            f"{place} belongs to {owner}, and this is root: run it as {owner}, or name a folder of "
+            f"root's own: --state-dir /var/lib/rota"
+        )
+
+
+def _name_of(place: Path) -> str:
+    try:
+        return place.owner()
+    except KeyError:
+        return f"user {place.stat().st_uid}"
 
 
 def read_json(path: Path) -> dict[str, Any]:

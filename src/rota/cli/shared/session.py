@@ -32,6 +32,12 @@ def warn(line: str) -> None:
     click.echo(text, err=True, nl=False)
 
 
+def in_colour() -> bool:
+    """Whether what we print goes to a terminal that shows colours, and nobody said no to them."""
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    return sys.stdout.isatty() and not plain
+
+
 def my_name(client: Client) -> str:
     """Who the server takes us for: on a local socket that is the owner of this process."""
     if client.token or not client.is_local:

@@ -38,9 +38,7 @@ class AmountType(click.ParamType[object]):
 
 
 def _memory(text: str) -> int:
-    """A bare small number is nearly always meant as megabytes: ask instead of guessing."""
-    if re.fullmatch(r"[0-9]+", text.strip()) and 0 < int(text) < 1 << 20:
-        raise ValueError(f"'{text}' would be bytes; write {text.strip()}m or {text.strip()}g")
+    units.refuse_bare_size(text)
     if not text.strip():
         raise ValueError("an empty size is not valid; write 8g, 512m or 0")
     return units.parse_memory_mib(text)
@@ -323,7 +321,7 @@ class JobRefType(click.ParamType[str]):
     name = "job"
     pattern = re.compile(
         r"[0-9]{1,18}(?:_[0-9]{1,12})?|@(?:~[0-9]{1,6})?(?:_[0-9]{1,12})?"
-        r"|[0-9a-zA-Z][\w.-]{7,79}|[A-Za-z][\w.+={}:-]{0,79}"
+        r"|[0-9a-zA-Z][\w.-]{7,79}|[^\W\d_][^,/\\!?*\x00-\x1f\x7f]{0,199}"
     )
     forms = "expected a job id such as 12, 12_3, @ (your last job), @~2, @_3, or a job's name"
 
@@ -360,7 +358,8 @@ class ParentJobs(Words):
     ) -> tuple[str, ...]:
         words = super().convert(value, param, ctx)
         for word in words:
-            if not JobRefType.pattern.fullmatch(word.removesuffix("_*")):
+            # With a space in it, it is a list without its commas rather than a name.
+            if " " in word or not JobRefType.pattern.fullmatch(word.removesuffix("_*")):
                 self.fail(f"'{word[:60]}' is not valid; {JobRefType.forms} or 12_*", param, ctx)
         return words
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -189,7 +190,11 @@ def refuse_absent(body: Mapping[str, Any], environment: Mapping[str, str]) -> No
     name = command[0] if isinstance(command, list) and not body.get("image") else ""
     path = (body.get("variables") or {}).get("PATH") or environment.get("PATH")
     if name and "{" not in name and shutil.which(_beside(folder, name), path=path) is None:
-        raise ClientError(f"command: {name!r} was not found; expected a program in PATH or a path")
+        line = " " in name and len(command or ()) == 1
+        meant = f"; for a line of the shell write: --shell {shlex.quote(name)}" if line else ""
+        raise ClientError(
+            f"command: {name!r} was not found; expected a program in PATH or a path{meant}"
+        )
 
 
 def _beside(folder: str, name: str) -> str:

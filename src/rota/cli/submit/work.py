@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import os
 import shlex
 import sys
@@ -55,12 +56,20 @@ def work_from(words: tuple[str, ...], *, is_command: bool, line: str | None, run
         return _script(_read_stdin(), "<stdin>", words[1:])
     if os.path.isfile(words[0]):
         return _script(_read_file(words[0]), words[0], words[1:])
+    if os.path.isdir(words[0]):
+        raise ClientError(f"{words[0]} is a folder; give a script, or '-- COMMAND'")
     if run:
         return _command(words)
     raise ClientError(
-        f"there is no script {words[0]!r} here; for a command write: "
-        f"rota submit -- {shlex.join(words)[:120]}"
+        f"there is no script {words[0]!r} here; for a command write: {_as_command(words)[:140]}"
     )
+
+
+def _as_command(words: tuple[str, ...]) -> str:
+    """How to say it. One word with spaces in it is a line for the shell."""
+    if len(words) == 1 and " " in words[0]:
+        return f"rota submit --shell {shlex.quote(words[0])}"
+    return f"rota submit -- {shlex.join(words)}"
 
 
 def _command(words: tuple[str, ...]) -> Work:
@@ -75,6 +84,11 @@ def _script(raw: bytes, source: str, arguments: tuple[str, ...]) -> Work:
         raise ClientError(f"{source}: the script is empty")
     if b"\0" in raw:
         raise ClientError(f"{source}: is not a text file; to run a program write '-- {source}'")
+    if raw.startswith(codecs.BOM_UTF8):
+        raise ClientError(
+            f"{source}: begins with a byte order mark, which no shell knows; "
+            "save it as UTF-8 without one"
+        )
     text = as_text(raw, source)
     if text.partition("\n")[0].endswith("\r"):
         raise ClientError(f"{source}: has DOS line ends (\\r\\n); convert it with dos2unix")

@@ -212,7 +212,7 @@ class AsyncLine:
         if self.url.startswith("unix:"):
             looked = self.url.removeprefix("unix://")
             return Unreachable(
-                f"rota is not running here: start it with 'rota up' (looked at {looked})"
+                f"rota is not running here: start it with 'rota up --detach' (looked at {looked})"
             )
         return Unreachable(f"nothing answers at {self.url}: {_words(error)}")
 

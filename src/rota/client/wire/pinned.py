@@ -8,6 +8,9 @@ from typing import cast
 
 from rota.fingerprints import WrongCertificate, check, context_for, explain
 
+#: What the first bytes of a server without TLS are taken for.
+_NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
+
 
 class PinnedConnection(HTTPSConnection):
     """Says nothing before the certificate was looked at."""
@@ -21,6 +24,10 @@ class PinnedConnection(HTTPSConnection):
             super().connect()
         except ssl.SSLCertVerificationError as error:
             raise WrongCertificate(explain(error)) from None
+        except ssl.SSLError as error:
+            if error.reason not in _NO_TLS:
+                raise
+            raise ConnectionError(f"it does not speak TLS; is it http://{self.host}?") from None
         secure = cast("ssl.SSLSocket", self.sock)
         try:
             check(secure.getpeercert(binary_form=True), self._fingerprint)

@@ -11,6 +11,7 @@ from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
 from rota.core.facts.states import NodeState
 from rota.core.facts.tenant import Access
+from rota.core.words.units import format_duration
 from rota.node_keys import id_of
 
 if TYPE_CHECKING:
@@ -59,9 +60,9 @@ def _no_longer(token: Token, maker: Token | None) -> Token:
         return token
     if not token.expires_s:
         return replace(token, expires_s=maker.expires_s)
-    left_s = int(maker.expires_s - token.created_s)
+    left = format_duration(max(1, int(maker.expires_s - token.created_s)))
     asked_s = round(token.expires_s - token.created_s)
-    why = f"{asked_s} is more than {left_s}, when the token that asks for it ends"
+    why = f"{format_duration(asked_s)} is longer than the {left} that the token in use has left"
     raise Rejected.because("expires_s", asked_s, why)
 
 

@@ -177,6 +177,7 @@ def nodes_have(nodes: Sequence[Node], dimension: str) -> str:
     models = sorted({d.model or d.kind for spec in specs for d in spec.devices if d.usable})
     most = max(sum(device.usable for device in spec.devices) for spec in specs)
     if not most:
-        return "no node has a device"
-    what = "device" if most == 1 else "devices"
+        return "no node has any"
+    kinds = {device.kind for spec in specs for device in spec.devices if device.usable}
+    what = ("GPU" if kinds == {"gpu"} else "device") + ("" if most == 1 else "s")
     return f"no node has more than {most} {what}" + (f" ({', '.join(models)})" if models else "")

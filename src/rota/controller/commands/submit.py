@@ -163,9 +163,9 @@ def refuse_queue(cluster: Cluster, spec: JobSpec) -> None:
     """A queue must exist and take jobs."""
     queue = cluster.queues.get(spec.queue)
     if queue is None:
-        raise Rejected.bad(
-            "queue", spec.queue, "known queues: " + ", ".join(sorted(cluster.queues))
-        )
+        known = ", ".join(sorted(cluster.queues))
+        why = f"there is no queue {spec.queue!r}; known queues: {known}"
+        raise Rejected.because("queue", spec.queue, why)
     if queue.state in (QueueState.DRAINING, QueueState.CLOSED):
         raise Conflict(
             f"queue: {spec.queue} is {queue.state} and takes no jobs",

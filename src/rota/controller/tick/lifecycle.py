@@ -383,10 +383,10 @@ def outcome_of(job: Job, first: Attempt) -> Outcome:
     if cause in _BLAMELESS and job.after_stop == "cancel":
         return Outcome(JobState.CANCELLED, Cause.CANCELLED, _BLAMELESS[cause])
     state = _STATE_OF_CAUSE.get(cause, JobState.FAILED)
-    return Outcome(state, cause, _words_for(job, first, cause), first.exit_code, first.signal)
+    return Outcome(state, cause, words_for(job, first, cause), first.exit_code, first.signal)
 
 
-def _words_for(job: Job, first: Attempt, cause: Cause) -> str:
+def words_for(job: Job, first: Attempt, cause: Cause) -> str:
     if cause is Cause.PREEMPTED and job.after_stop == "preempt":
         return f"{first.detail}, and preempt_retries ({job.spec.preempt_retries}) are used up"
     if first.detail:

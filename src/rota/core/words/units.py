@@ -46,9 +46,10 @@ _UNIT_MS = {
     "h": 3_600_000,
     "d": 86_400_000,
     "w": 604_800_000,
+    "y": 365 * 86_400_000,
 }
-_PART = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,9}))?(ms|[smhdw])")
-_PARTS = re.compile(r"(?:[0-9]{1,12}(?:\.[0-9]{1,9})?(?:ms|[smhdw]))+")
+_PART = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,9}))?(ms|[smhdwy])")
+_PARTS = re.compile(r"(?:[0-9]{1,12}(?:\.[0-9]{1,9})?(?:ms|[smhdwy]))+")
 _SECONDS = re.compile(r"([0-9]{1,12})(?:\.([0-9]{1,9}))?")
 _CLOCK = re.compile(r"(?:([0-9]{1,6})-)?([0-9]{1,6}):([0-9]{2}):([0-9]{2})")
 
@@ -73,6 +74,12 @@ def parse_size_bytes(text: str) -> int:
     if size > MAX_SIZE_BYTES:
         raise ValueError(_refusal(text, "at most 1024p"))
     return size
+
+
+def refuse_bare_size(text: str) -> None:
+    """A bare small number is nearly always meant as megabytes: ask instead of guessing."""
+    if re.fullmatch(r"[0-9]+", text.strip()) and 0 < int(text) < 1 << 20:
+        raise ValueError(f"'{text}' would be bytes; write {text.strip()}m or {text.strip()}g")
 
 
 def parse_memory_mib(text: str) -> int:
