@@ -28,7 +28,7 @@ from rota.scheduling.answers.whatif import (
     WithoutRecord,
     active,
 )
-from rota.testing.scene import ALICE, BOB, OPERATOR, Scene
+from rota.testing.scene import ADMIN, ALICE, BOB, OPERATOR, Scene
 
 AN_OPERATOR = AskerRights(operator=True, priority_max=100)
 
@@ -629,3 +629,49 @@ def test_changes_that_one_command_makes_are_tried_together(full: Scene):
 
     assert start is not None
     assert start.allocations[0].devices == (0, 1)
+
+
+class TestComingPreemption:
+    """A job that will take the room of others is expected then, and not when they are done."""
+
+    @pytest.fixture
+    def taken(self) -> Scene:
+        scene = Scene(cpus=4)
+        rules = {"preempt.min_runtime_s": 20, "preempt.only_willing": False}
+        scene.ask(cmd.SetPolicy(actor=ADMIN, preset="preemptive", rules=rules))
+        scene.submit("hog", cpus=4, priority=10, time_limit_s=4 * 3600)
+        scene.pass_time(2)
+        return scene
+
+    def test_why_names_the_moment_and_the_victims(self, taken: Scene):
+        taken.submit("urgent", cpus=4, priority=75, time_limit_s=60)
+        begun_s = taken.job("hog").started_s
+
+        told = advised(taken, "urgent")
+        again = advised(taken, "urgent")
+        taken.pass_time(begun_s + 20 - taken.now_s)
+
+        assert told.tree.expected == Expected(begun_s + 20, ("box",), False, (taken.names["hog"],))
+        assert (
+            f"it is expected to start in 18s on box, as job {taken.names['hog']} gives way to it "
+            "then"
+        ) in told.lines
+        assert again.lines == told.lines
+        assert taken.state("urgent") == "scheduled"
+        taken.finish("hog", signal=15)
+        assert taken.is_running("urgent")
+
+    def test_a_plan_names_them_before_the_submit(self, taken: Scene):
+        found = foreseen(taken, cpus=4, priority=75, time_limit_s=60)
+
+        assert not found.starts
+        assert found.start_s == taken.job("hog").started_s + 20
+        assert found.tree.expected.victims == (taken.names["hog"],)
+
+    def test_a_job_that_is_not_more_important_waits_for_the_end(self, taken: Scene):
+        taken.submit("equal", cpus=4, priority=10, time_limit_s=60)
+
+        told = advised(taken, "equal")
+
+        assert told.tree.expected.victims == ()
+        assert told.tree.expected.start_s == taken.job("hog").started_s + 4 * 3600

@@ -125,7 +125,10 @@ def _tried(context: Context, actor: Actor, submission: Submission) -> PlanView:
             view.elements_starting = starting_now(
                 host.scheduler, submission.spec, count, submission.cap, host.clock.now_s()
             )
-    if not view.starts and view.tree.ahead is not None:
+    expected = view.tree.expected
+    if expected is not None and expected.victims:
+        view.foretold = foretold_view(context.foretelling.by(expected), host.clock.now_s())
+    elif not view.starts and view.tree.ahead is not None:
         said = context.foretelling.of_new(submission.spec, view.tree.ahead.jobs)
         view.foretold = foretold_view(said, host.clock.now_s())
     if submission.promise:

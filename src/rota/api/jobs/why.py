@@ -106,7 +106,10 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
     if not at:
         answer.lines = await with_basis(host, answer.lines, answer.tree)
         await context.foretelling.look()
+        expected = answer.tree.expected if answer.tree is not None else None
         said = context.foretelling.of_item(found)
+        if expected is not None and expected.victims:
+            said = context.foretelling.by(expected)
         answer.foretold = foretold_view(said, host.clock.now_s())
     answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
     answer.reason = with_refs(host.cluster, answer.reason)

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.changes.events import Recorded
     from rota.core.facts.job import Job, JobSpec
+    from rota.scheduling.answers.reasons import Expected
     from rota.scheduling.answers.waiting_line import WaitingLine
     from rota.store.api import Store
 
@@ -107,6 +108,11 @@ class Foretelling:
         if planned_s is None or planned_s == float("inf"):
             return None
         return Said(self._looked_s, self.bands.say(planned_s))
+
+    def by(self, expected: Expected) -> Said:
+        """Of a job of which is known when it will take the room of others."""
+        now_s = self._host.clock.now_s()
+        return Said(now_s, self.bands.say(max(expected.start_s - now_s, 0.0)))
 
     def of_new(self, spec: JobSpec, ahead: int) -> Said | None:
         """The same for a job that would stand behind so many others. Takes long for a long line."""

@@ -7,6 +7,7 @@ How many passes are run is bounded, and by less on a large cluster.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
@@ -75,9 +76,8 @@ def explain_and_advise(
     with WhatIf(scheduler, now_s) as world:
         adviser = Adviser(world, job_id, item.spec, told.tree, rights or AskerRights(), item=item)
         found = adviser.find()
-        if told.tree.expected is None:
-            told.tree.expected = adviser.expected()
-            told.lines = lines_of(told.tree, now_s)
+        told.tree.expected = adviser.expected()
+        told.lines = lines_of(told.tree, now_s)
         told.help = [str(advice) for advice in found]
         if not found:
             line, step = adviser.without_hope()
@@ -201,17 +201,19 @@ class Adviser:
 
     def expected(self) -> why.Expected | None:
         """When it starts if everything goes to plan, for one of the first in line."""
-        tree = self.tree
+        tree, known = self.tree, self.tree.expected
         if any(isinstance(reason, why.DEFERRING) for reason in tree.unsatisfied):
-            return None
+            return known
         if tree.ahead is None or tree.ahead.jobs >= DEPTH or self._trials_max == TRIALS_LARGE:
-            return None
-        foretold = self.world.foretell(tree.ahead.jobs + 1)
+            return known
         job = self.job
         if isinstance(self.item, Array) and self.item.pending():
             job = self.item.element_id(self.item.pending().first())
-        promise = foretold.get(job)
-        return why.Expected.by(promise, promised=False) if promise is not None else None
+        if known is None:
+            promise = self.world.foretell(tree.ahead.jobs + 1).get(job)
+            known = why.Expected.by(promise, promised=False) if promise is not None else None
+        found = self.world.takeover(job, known.start_s if known is not None else inf)
+        return why.Expected.by_takeover(found) if found is not None else known
 
     def without_hope(self) -> tuple[str, str]:
         """What to say when no single change starts it now: a line, and the first step."""

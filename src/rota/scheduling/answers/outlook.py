@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -11,7 +12,7 @@ from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, AskerRights, si
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.reasons import Decision, Expected, Soon, Tree
-from rota.scheduling.answers.whatif import DEPTH, Added, WhatIf, start_in
+from rota.scheduling.answers.whatif import DEPTH, Added, Takeover, WhatIf, start_in
 
 if TYPE_CHECKING:
     from rota.core.facts.job import JobSpec
@@ -104,11 +105,17 @@ def _waiting(world: WhatIf, job: int, promise: Promise | None, now_s: float) -> 
     tree = Inquiry(world.scheduler, now_s).tree(job)
     if promise is not None and tree.expected is None:
         tree.expected = Expected.by(promise, promised=False)
+    planned: Promise | Takeover | None = promise
+    known, found = tree.expected, None
+    if size_of(world.cluster) <= LARGE:
+        found = world.takeover(job, known.start_s if known is not None else inf)
+    if found is not None:
+        planned, tree.expected = found, Expected.by_takeover(found)
     return Outlook(
         starts=False,
         decision=tree.decision,
-        allocations=promise.allocations if promise is not None else (),
-        start_s=promise.start_s if promise is not None else 0.0,
+        allocations=planned.allocations if planned is not None else (),
+        start_s=planned.start_s if planned is not None else 0.0,
         reason=short(tree.reason, now_s),
         lines=lines_of(tree, now_s),
         tree=tree,

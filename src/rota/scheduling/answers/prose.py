@@ -274,7 +274,10 @@ def lines_of(tree: Tree, now_s: float, lines_max: int = 6) -> list[str]:
     if tree.expected is not None:
         where = ", ".join(tree.expected.nodes[:4])
         start = _in(tree.expected.start_s, now_s)
-        found.append(f"it is expected to start {start} on {where}, if everything goes to plan")
+        victims, how = tree.expected.victims, "if everything goes to plan"
+        if victims:
+            how = f"as {_jobs(victims)} {'gives' if len(victims) == 1 else 'give'} way to it then"
+        found.append(f"it is expected to start {start} on {where}, {how}")
     if tree.ahead is not None and tree.ahead.jobs:
         found.append(_ahead(tree.ahead))
         if len([term for term in tree.priority.values() if term]) > 1:

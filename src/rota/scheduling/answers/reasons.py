@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from rota.core.facts.node import Allocation
+    from rota.scheduling.answers.whatif import Takeover
     from rota.scheduling.api import Promise
     from rota.scheduling.limits.quota import Short
 
@@ -268,6 +272,10 @@ CONDITIONS = ("held", "begin", "dependency", "queue", "share", "quota")
 DEFERRING = (Held, NotBefore, Parent, QueueShut, OverShare, OverQuota)
 
 
+def _nodes_of(allocations: Iterable[Allocation]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(held.node for held in allocations))
+
+
 class Expected(msgspec.Struct, frozen=True):
     """When and where it starts if everything goes to plan."""
 
@@ -275,11 +283,16 @@ class Expected(msgspec.Struct, frozen=True):
     nodes: tuple[str, ...]
     #: The pass keeps this room for it; otherwise it is only what follows from what is known.
     promised: bool = True
+    #: Jobs that give way to it then.
+    victims: tuple[int, ...] = ()
 
     @classmethod
     def by(cls, promise: Promise, *, promised: bool = True) -> Expected:
-        nodes = tuple(dict.fromkeys(held.node for held in promise.allocations))
-        return cls(promise.start_s, nodes, promised)
+        return cls(promise.start_s, _nodes_of(promise.allocations), promised)
+
+    @classmethod
+    def by_takeover(cls, found: Takeover) -> Expected:
+        return cls(found.start_s, _nodes_of(found.allocations), False, found.victims)
 
 
 class Ahead(msgspec.Struct, frozen=True):

@@ -40,6 +40,16 @@ if TYPE_CHECKING:
 STARTS_MAX = 4096
 #: Waiting jobs that get a promise when a start is to be foretold.
 DEPTH = 20
+#: Moments that are looked at for one at which a job takes the room of others.
+MOMENTS = 3
+
+
+class Takeover(NamedTuple):
+    """When a job that waits takes the room of others, where, and of which jobs."""
+
+    start_s: float
+    allocations: tuple[Allocation, ...]
+    victims: tuple[int, ...]
 
 
 class Supposed(Protocol):
@@ -296,6 +306,30 @@ class WhatIf:
             return start_in(self.run(), job)
         finally:
             self._back_to(mark)
+
+    def takeover(self, job: int, before_s: float) -> Takeover | None:
+        """The first time at which a job evicts others, if only time passes until then.
+
+        Some may be evicted only after they ran for a while, or by jobs that have grown older.
+        """
+        if not self.cluster.policy.preempt.enabled:
+            return None
+        now_s, own = self.now_s, self._own
+        try:
+            plan = self.run()
+            for _ in range(MOMENTS):
+                if not self.now_s < plan.wake_s < before_s:
+                    return None
+                # A Scheduler never goes back in time: each moment has one of its own.
+                self.now_s, self._own = plan.wake_s, None
+                plan = self.run()
+                start = start_in(plan, job)
+                victims = tuple(gone.job for gone in plan.evictions if gone.by == job)
+                if start is not None and victims:
+                    return Takeover(self.now_s, start.allocations, victims)
+            return None
+        finally:
+            self.now_s, self._own = now_s, own
 
     def foretell(self, depth: int = DEPTH, *, firm: bool = False) -> dict[int, Promise]:
         """When the first waiting jobs start if everything goes to plan, none delaying another.
