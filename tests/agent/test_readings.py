@@ -53,12 +53,13 @@ def known(card: Card, fact: Any) -> Any:
     return fact
 
 
-def library(cards: list[Card], events: list[tuple[Card, int]]) -> ModuleType:
+def library(cards: list[Card], events: list[tuple[Any, ...]]) -> ModuleType:
     def wait(_set: object, _ms: int) -> SimpleNamespace:
         if not events:
             raise NVMLError
-        card, number = events.pop(0)
-        return SimpleNamespace(device=card, eventData=number)
+        card, number, *instance = events.pop(0)
+        more = {"gpuInstanceId": instance[0]} if instance else {}
+        return SimpleNamespace(device=card, eventData=number, **more)
 
     def memory(card: Card, version: int = 0) -> SimpleNamespace:
         reserved = 0 if version else 600
@@ -102,7 +103,7 @@ def library(cards: list[Card], events: list[tuple[Card, int]]) -> ModuleType:
     return module
 
 
-def nvidia(*cards: Card, events: list[tuple[Card, int]] | None = None) -> Nvidia:
+def nvidia(*cards: Card, events: list[tuple[Any, ...]] | None = None) -> Nvidia:
     devices = [Device(index, card.uuid) for index, card in enumerate(cards)]
     return Nvidia(library(list(cards), [] if events is None else events), devices)
 
@@ -145,6 +146,19 @@ def test_xids_are_told_once_by_card_and_without_those_that_programs_bring_about(
     assert after == [(), ()]
 
 
+def test_a_failure_of_a_card_is_one_of_all_its_instances_and_one_of_an_instance_is_its_own():
+    card, parts = Card("GPU-0"), [Card("MIG-a"), Card("MIG-b")]
+    whole = 0xFFFFFFFF
+    module = library([card, *parts], [(card, 48, whole), (card, 94, 2), (card, 31, 1)])
+    module.nvmlDeviceGetDeviceHandleFromMigDeviceHandle = lambda _: card
+    module.nvmlDeviceGetGpuInstanceId = lambda part: 1 + parts.index(part)
+    source = Nvidia(module, [Device(at, part.uuid) for at, part in enumerate(parts)])
+
+    readings, _ = source.look()
+
+    assert [reading.xids for reading in readings] == [(48,), (48, 94)]
+
+
 def test_a_card_that_fell_off_the_bus_is_a_failure_in_every_look():
     source = nvidia(Card("GPU-0", lost=True))
 
@@ -182,6 +196,24 @@ def test_an_amd_card_is_read_from_sys(tmp_path: Path):
     (source,) = open_sources((Device(0, "a1b2"),), "", tmp_path)
 
     assert source.look() == ([Reading(0, 83.0, 3000, 310.0, 54.0, ecc_errors=2)], [])
+
+
+def test_a_newer_amd_card_tells_its_power_and_heat_in_other_files(tmp_path: Path):
+    folder = tmp_path / "sys/class/drm/card1/device"
+    files = {
+        "vendor": "0x1002",
+        "unique_id": "a1b2",
+        "mem_info_vram_total": str(64 << 30),
+        "hwmon/hwmon4/power1_input": "295000000",
+        "hwmon/hwmon4/temp2_input": "61000",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text + "\n")
+
+    (source,) = open_sources((Device(0, "a1b2"),), "", tmp_path)
+
+    assert source.look()[0] == [Reading(0, None, None, 295.0, 61.0)]
 
 
 def test_a_made_up_gpu_says_what_its_file_says_now(tmp_path: Path):

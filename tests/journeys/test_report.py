@@ -6,6 +6,8 @@ import csv
 import json
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.journeys.box import Box
 
@@ -30,6 +32,10 @@ def test_a_week_is_told_as_text_page_json_and_csv(box: Box):
     assert "<h1>What Rota did</h1>" in box.read("out.html")
     assert (told["total"]["jobs"], told["total"]["failed"]) == (3, 1)
     assert told["total"]["cost"] > 0
+    # By day as in all, with what still runs; the first day of the period counts in part.
+    days = {name: sum(day[name] for day in told["days"]) for name in ("cost", "cpu_hours")}
+    assert days["cost"] == pytest.approx(told["total"]["cost"], abs=0.01)
+    assert days["cpu_hours"] == pytest.approx(told["total"]["cpu_hours"], abs=0.001)
     assert [row["cause"] for row in told["failures"]] == ["exit"]
     assert told["waits"][0]["started"] == 3
     assert [(row["project"], row["jobs"]) for row in table] == [("lab", "3")]

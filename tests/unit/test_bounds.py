@@ -10,7 +10,7 @@ import pytest
 from rota.core.changes import events as ev
 from rota.core.facts.indices import IndexRun
 from rota.core.facts.job import JobSpec
-from rota.core.facts.policy import PlaceRules, Policy
+from rota.core.facts.policy import DEFAULT, PlaceRules, Policy
 from rota.core.words.presets import PRESETS
 from rota.testing.stage import Stage, node, spec
 
@@ -92,7 +92,8 @@ def submit_array(stage: Stage, job: JobSpec, count: int) -> None:
 @pytest.mark.parametrize(
     ("policy", "items"),
     [
-        pytest.param(Policy(), 10_000, id="default"),
+        pytest.param(Policy(), 4_000, id="priority"),
+        pytest.param(DEFAULT, 10_000, id="default"),
         pytest.param(PRESETS["conservative"], 4_000, id="conservative"),
         pytest.param(Policy(place=PlaceRules(strategy="best-fit")), 4_000, id="best fit"),
     ],

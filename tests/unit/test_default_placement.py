@@ -12,9 +12,9 @@ from rota.core.facts.job import RestartPolicy
 from rota.core.facts.placing import Operator, Placement, Selector, Taint, TaintEffect
 from rota.core.facts.policy import Mixing, PlaceRules, Policy
 from rota.scheduling.place.fragments import Typical
-from rota.scheduling.place.free import Total
+from rota.scheduling.place.free import Free, Total
 from rota.scheduling.place.node_room import WHOLE
-from rota.scheduling.place.stranding import FINEST, Stranding, taking
+from rota.scheduling.place.stranding import FINEST, Stranding
 from rota.testing.stage import Stage, node, role, spec
 
 
@@ -216,8 +216,8 @@ def test_fits_stay_between_nothing_and_all(cpus, lefts, part):
     stranding, asked = Stranding(sorts), role(cpus=0, gpus=1, gpu_part=part).request
     total = Total(96_000, 1, 1, 8, 40_960, (("gpu", "A100"),))
 
-    spot = stranding.spot((tuple(sorted(lefts, reverse=True)), total.device_mib, total.makes))
-    fit = stranding.fit(taking(asked, total.device_mib), 0, spot, cpus * 1000, total)
+    free = Free(cpus * 1000, 1, device_milli=tuple(sorted(lefts, reverse=True)))
+    fit = stranding.score(asked, free, total)
 
     assert 0 <= fit < FINEST
     assert bool(fit) == any(left >= (part * 1000 or WHOLE) for left in lefts)

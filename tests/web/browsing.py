@@ -42,10 +42,15 @@ class Visitor:
             viewport={"width": 1180, "height": 760}, device_scale_factor=0.75 if pictures else 1
         )
         self._context.set_default_timeout(WAIT_MS)
-        self.page: Page = self._context.new_page()
-        self.page.on("console", self._heard)
-        self.page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
-        self.page.on("request", self._asked)
+        self.page: Page = self.another()
+
+    def another(self) -> Page:
+        """One more window of the same browser."""
+        page = self._context.new_page()
+        page.on("console", self._heard)
+        page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
+        page.on("request", self._asked)
+        return page
 
     def _heard(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -60,7 +60,7 @@ def test_a_log_is_searched_and_a_stream_hidden(idle_box: Box, visit: Visit) -> N
     page.keyboard.type("needle")
     page.keyboard.press("Enter")
 
-    expect(log).to_contain_text("1 lines with 'needle'")
+    expect(log).to_contain_text("1 line with 'needle'")
     expect(log.locator("mark")).to_have_text("Needle")
     expect(log).not_to_contain_text("plain")
     page.keyboard.press("Escape")

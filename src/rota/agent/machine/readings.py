@@ -35,6 +35,8 @@ BY_PROGRAMS = frozenset({8, 13, 31, 43, 45, 66, 68, 69, 109})
 #: What NVIDIA calls a card that fell off the bus.
 GONE_XID = 79
 _LOST = 15
+#: In place of the number of an instance: the failure is of the whole card.
+_WHOLE_CARD = 0xFFFFFFFF
 
 
 class DeviceHolder(NamedTuple):
@@ -79,7 +81,11 @@ class Nvidia:
             for device in devices
             if (handle := ask(nvml, "nvmlDeviceGetHandleByUUID", device.uuid)) is not None
         }
-        self._places = {self._place(card): at for at, (_, card) in self._handles.items()}
+        #: The devices of each card: itself, or its instances, which have numbers on it.
+        self._places: dict[str, list[tuple[int, int | None]]] = {}
+        for index, (handle, card) in self._handles.items():
+            part = ask(nvml, "nvmlDeviceGetGpuInstanceId", handle) if handle is not card else None
+            self._places.setdefault(self._place(card), []).append((index, part))
         self._events = self._listen()
         self._since_us = 0
 
@@ -148,10 +154,14 @@ class Nvidia:
         if self._events is None:
             return found
         while (event := ask(self._nvml, "nvmlEventSetWait_v2", self._events, 0)) is not None:
-            index = self._places.get(self._place(event.device))
             number = int(event.eventData)
-            if index is not None and number not in BY_PROGRAMS:
-                found.setdefault(index, []).append(number)
+            if number in BY_PROGRAMS:
+                continue
+            instance = getattr(event, "gpuInstanceId", _WHOLE_CARD)
+            for index, part in self._places.get(self._place(event.device), ()):
+                # What nobody puts down to one instance is a failure of them all.
+                if instance == _WHOLE_CARD or part is None or part == instance:
+                    found.setdefault(index, []).append(number)
         return found
 
     def _place(self, card: Any) -> str:  # noqa: ANN401
@@ -194,8 +204,9 @@ def _read_amd(index: int, folder: Path) -> Reading:
     used = read_int(folder / "mem_info_vram_used")
     busy = read_int(folder / "gpu_busy_percent")
     sensors = next(iter(sorted(folder.glob("hwmon/hwmon*"))), folder)
-    power = read_int(sensors / "power1_average")
-    heat = read_int(sensors / "temp1_input")
+    # Newer cards tell the power of this moment in place of a mean, and no temperature of the edge.
+    power = _first(sensors / "power1_average", sensors / "power1_input")
+    heat = _first(sensors / "temp1_input", sensors / "temp2_input")
     errors = dict(
         line.split(": ", 1)
         for line in read_text(folder / "ras/umc_err_count").splitlines()
@@ -209,6 +220,11 @@ def _read_amd(index: int, folder: Path) -> Reading:
         temperature_c=heat / 1000 if heat is not None else None,
         ecc_errors=int(errors.get("ue", "0")),
     )
+
+
+def _first(*files: Path) -> int | None:
+    """The number in the first of these files that has one."""
+    return next((number for file in files if (number := read_int(file)) is not None), None)
 
 
 class Fake:

@@ -19,9 +19,9 @@ from rota.api.site.report_sums import (
     forecast,
     percentile,
 )
-from rota.api.site.usage import UsageRow, usage_rows
+from rota.api.site.usage import UsageRow, not_charged, usage_rows
 from rota.api.views.times import Moment, when
-from rota.core.derived.usage import DAY_S, DAYS_KEPT, Spent
+from rota.core.derived.usage import DAY_S, DAYS_KEPT, Spent, seconds_by_day
 from rota.core.facts.states import NodeState
 
 if TYPE_CHECKING:
@@ -209,17 +209,20 @@ def _total(items: list[ReportRow], sums: JobSums) -> ReportRow:
     return total
 
 
-def _spent_by_day(cluster: Cluster) -> dict[int, Spent]:
-    """What was charged; tries that still run are charged when they end."""
+def _spent_by_day(cluster: Cluster, now_s: float) -> dict[int, Spent]:
+    """What was charged, and what tries have spent that still run."""
     found: dict[int, Spent] = {}
     for usage in cluster.accounts.usage.values():
         for day, spent in usage.days.items():
             found.setdefault(day, Spent()).add(spent)
+    for _, rate, start_s in not_charged(cluster):
+        for day, seconds in seconds_by_day(max(start_s, now_s - DAYS_KEPT * DAY_S), now_s):
+            found.setdefault(day, Spent()).add(rate, seconds)
     return found
 
 
 def _days(cluster: Cluster, sums: JobSums, since_s: float, now_s: float) -> list[ReportDay]:
-    spent = _spent_by_day(cluster)
+    spent = _spent_by_day(cluster, now_s)
     return [
         ReportDay(
             _date(day),
@@ -263,8 +266,8 @@ def _failures(sums: JobSums) -> list[ReportFailure]:
 
 
 def _forecasts(cluster: Cluster, now_s: float) -> tuple[list[ReportForecast], str]:
-    """By what was charged on whole days since the first of them with anything in it."""
-    spent, today = _spent_by_day(cluster), int(now_s // DAY_S)
+    """By what was held on whole days since the first of them with anything in it."""
+    spent, today = _spent_by_day(cluster, now_s), int(now_s // DAY_S)
     first = min((day for day in spent if day < today), default=today)
     days = [spent.get(day, Spent()) for day in range(max(first, today - FORECAST_DAYS), today)]
     up = [node.spec for node in cluster.nodes.values() if node.state is NodeState.UP]

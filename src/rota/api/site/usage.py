@@ -22,6 +22,8 @@ from rota.core.facts.errors import Rejected
 from rota.scheduling.order.fairshare import ShareRow, shares_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rota.core.cluster import Cluster
 
 HOUR_S = 3600.0
@@ -93,18 +95,24 @@ def _spent_view(spent: Spent) -> SpentView:
     )
 
 
-def _running(cluster: Cluster, since_s: float, now_s: float) -> dict[str, Spent]:
-    """What live attempts have used since a moment, by account."""
-    found: dict[str, Spent] = {}
+def not_charged(cluster: Cluster) -> Iterator[tuple[str, Spent, float]]:
+    """Of each live attempt its account, what it spends in a second, and since when that waits."""
     for job_id, task in cluster.live.where.values():
         job = cluster.jobs[job_id]
         attempt = job.tasks[task].attempts[-1]
-        start_s = max(since_s, uncharged_s(attempt) if attempt.started_s else attempt.placed_s)
-        account = found.setdefault(usage_key(job.spec.user, job.spec.project), Spent())
+        start_s = uncharged_s(attempt) if attempt.started_s else attempt.placed_s
         count = cluster.accounts.holdings.count_of(attempt)
         rate = rate_of(count.used)
         rate.cost = price_of(attempt, count) / HOUR_S if attempt.started_s else 0.0
-        account.add(rate, max(0.0, now_s - start_s))
+        yield usage_key(job.spec.user, job.spec.project), rate, start_s
+
+
+def _running(cluster: Cluster, since_s: float, now_s: float) -> dict[str, Spent]:
+    """What live attempts have used since a moment, by account."""
+    found: dict[str, Spent] = {}
+    for account, rate, start_s in not_charged(cluster):
+        seconds = max(0.0, now_s - max(since_s, start_s))
+        found.setdefault(account, Spent()).add(rate, seconds)
     return found
 
 

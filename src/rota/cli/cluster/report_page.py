@@ -125,8 +125,7 @@ def _days(answer: dict[str, Any]) -> str:
         for name, key, colour in (("GPU", "gpu_hours", "one"), ("CPU", "cpu_hours", "two"))
         if any(day[key] for day in days)
     ]
-    note = "<p class='soft'>What still runs is charged to its days when it ends.</p>"
-    return "".join(charts) + note
+    return "".join(charts) or "<p class='soft'>Nothing was held.</p>"
 
 
 def _columns(title: str, values: list[tuple[str, float]], colour: str) -> str:

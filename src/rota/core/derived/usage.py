@@ -14,6 +14,8 @@ import msgspec
 from rota.core.derived.overruns import Overruns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rota.core.facts.resources import Amount
 
 DAY_S = 86400
@@ -102,13 +104,19 @@ class Usage(msgspec.Struct):
         self._charge_days(rate, start_s, end_s)
 
     def _charge_days(self, rate: Spent, start_s: float, end_s: float) -> None:
+        for day, seconds in seconds_by_day(start_s, end_s):
+            self.days.setdefault(day, Spent()).add(rate, seconds)
         last = int(end_s // DAY_S)
-        for day in range(int(start_s // DAY_S), last + 1):
-            seconds = min(end_s, (day + 1) * DAY_S) - max(start_s, day * DAY_S)
-            if seconds > 0:
-                self.days.setdefault(day, Spent()).add(rate, seconds)
         for day in [day for day in self.days if day <= last - DAYS_KEPT]:
             del self.days[day]
+
+
+def seconds_by_day(start_s: float, end_s: float) -> Iterator[tuple[int, float]]:
+    """The days, in UTC, into which the time between two moments falls, and how much into each."""
+    for day in range(int(start_s // DAY_S), int(end_s // DAY_S) + 1):
+        seconds = min(end_s, (day + 1) * DAY_S) - max(start_s, day * DAY_S)
+        if seconds > 0:
+            yield day, seconds
 
 
 def usage_key(user: str, project: str) -> str:

@@ -77,7 +77,9 @@ def coming_shapes(ranked: Sequence[Ranked]) -> tuple[Typical, ...]:
     means that all nodes are looked at anew.
     """
     chosen, total, part = _most(ranked[::-1], SHAPES_MAX, POPULAR_PERCENT)
-    return tuple([Typical(round(n / total / part, 6), request) for n, _, request in chosen])
+    # There are few grades: a share for each of them, and not one by one.
+    shares = {n: round(n / total / part, 6) for n in {*map(itemgetter(0), chosen)}}
+    return tuple([Typical(shares[n], request) for n, _, request in chosen])
 
 
 class Spare(NamedTuple):

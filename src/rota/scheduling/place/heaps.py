@@ -17,7 +17,7 @@ from rota.scheduling.place.fragments import Spare
 from rota.scheduling.place.free import UNIT
 from rota.scheduling.place.gradient import Gradient
 from rota.scheduling.place.scores import MEASURES, shared_tightness, strategy
-from rota.scheduling.place.stranding import FINEST, REMEMBERED_MAX, Spot, Stranding
+from rota.scheduling.place.stranding import FINEST, Stranding
 from rota.scheduling.place.wants import (
     BUCKET_BITS,
     BUCKET_MASK,
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from rota.scheduling.place.node_room import Room
     from rota.scheduling.place.nodeclass import Classes, ClassFit
     from rota.scheduling.place.scores import Measure
+    from rota.scheduling.place.stranding import Fits
 
 #: States of which a want remembers the score; then its memory starts anew.
 POINTS_MAX = 1024
@@ -76,9 +77,7 @@ class Heaps:
         self._measure: Measure | None = None
         #: The last ones, the newest at the end.
         self._measures: list[tuple[tuple[Typical, ...], Measure]] = []
-        #: Of the strategy ``score`` the devices of each state, by class and device state.
         self._stranding = Stranding(())
-        self._spots: dict[tuple[int, int], Spot] = {}
         self._strategy = strategy(policy.place.strategy, policy)
         #: Plugged-in scorers: what they add for a shape on a node with so much left.
         self.extra: Callable[[Shape, NodeView], int] | None = None
@@ -88,7 +87,6 @@ class Heaps:
         before, made = self._measure, self._made_for(tuple(typical)) if typical else None
         self._measure = made
         self._stranding = made if isinstance(made, Stranding) else Stranding(())
-        self._spots = {}
         if (before is None) != (made is None):
             self.scores_changed()
         else:
@@ -211,7 +209,7 @@ class Heaps:
         heaps, asks, extra, weigh = want.heaps, want.asks, self.extra, self._buckets.weigh
         shared, spread = want.shared, want.spread and self._fit
         by_dimension = self._fit and not shared
-        stranding, spots, cpu_milli = self._stranding, self._spots, want.request.cpu_milli
+        stranding, known = self._stranding, self._stranding.fits
         for bucket in reversed(self._buckets.by_number.values()):
             made = bucket.number
             if made < seen:
@@ -226,13 +224,13 @@ class Heaps:
                 continue
             if clip > 1:
                 takes = beside(asks, left, takes)
-            if by_dimension and standing.taking is None:
+            if (asked := standing.asked) is not None:
+                fits = known.get((number, bucket.sign, left[0])) or self._fits(bucket)
+                fit_there = fits.known.get(asked) or stranding.fit(asked, fits)
+                score = standing.base + standing.slope * fit_there // FINEST
+            elif by_dimension:
                 const, dimension, slope, most, *_ = standing
                 score = const - slope * left[dimension] // most
-            elif (taking := standing.taking) is not None:
-                spot = spots.get((number, bucket.sign)) or self._spot(bucket)
-                fit_there = stranding.fit(taking, cpu_milli, spot, left[0], bucket.kind.total)
-                score = standing.base + standing.slope * fit_there // FINEST
             else:
                 score = self._score(want, bucket, standing)
             if spread:
@@ -286,14 +284,11 @@ class Heaps:
             takes = _sharers(want, standing, bucket.free[4])
         return beside(want.asks, bucket.left, takes) if takes > 1 else takes
 
-    def _spot(self, bucket: Bucket) -> Spot:
-        """The devices of a bucket as what is stranded of them is measured."""
-        if len(self._spots) >= REMEMBERED_MAX:
-            self._spots.clear()
-        total = bucket.kind.total
-        spot = self._stranding.spot((bucket.free.device_milli, total.device_mib, total.makes))
-        self._spots[bucket.kind.id, bucket.sign] = spot
-        return spot
+    def _fits(self, bucket: Bucket) -> Fits:
+        """How good the nodes of a bucket are by their devices, whatever memory they have left."""
+        total, state = bucket.kind.total, (bucket.kind.id, bucket.sign, bucket.left[0])
+        devices = (bucket.free.device_milli, total.device_mib, total.makes)
+        return self._stranding.fits_in(state, devices, total)
 
     def _score(self, want: Want, bucket: Bucket, standing: ClassFit) -> int:
         """The score where one dimension does not say it all."""

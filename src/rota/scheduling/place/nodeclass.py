@@ -19,7 +19,7 @@ from rota.scheduling.place.scores import (
     vdc_fit,
     vdc_points,
 )
-from rota.scheduling.place.stranding import Taking, taking
+from rota.scheduling.place.stranding import Asked, asked_of
 from rota.scheduling.place.wants import CLASS_AT, GUARDS, NUMBER, content_of
 
 if TYPE_CHECKING:
@@ -74,8 +74,8 @@ class ClassFit(NamedTuple):
     most: int
     #: What of it is the choice of a virtual data centre.
     chosen: int
-    #: What the request takes of devices here, if the fit is what is stranded of them.
-    taking: Taking | None
+    #: What the request takes of a node here, if the fit is what is stranded of its devices.
+    asked: Asked | None
 
 
 class NodeClass:
@@ -133,7 +133,8 @@ class NodeClass:
         share = most = 0
         if request.shared:
             share, most = self.share(request), request.share_of(self.total.device_mib)
-        takes = taking(request, self.total.device_mib) if graded and self.spec.devices else None
+        graded = graded and bool(self.spec.devices)
+        takes = asked_of(request, self.total.device_mib) if graded else None
         line = (base + tight, dimension, slope, total)
         return ClassFit(*line, base, static, share, most, chosen, takes)
 

@@ -11,7 +11,8 @@ Whole numbers only. Where two nodes strand equally much, the fuller one is bette
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from operator import itemgetter
+from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.place.fragments import can_use, share_milli, take_from
 from rota.scheduling.place.node_room import WHOLE
@@ -39,65 +40,92 @@ REMEMBERED_MAX = 20_000
 #: How many devices a task takes, and how many thousandths of each.
 Taking = tuple[int, int]
 NO_DEVICE = (0, 0)
+#: The same and its CPUs in thousandths: all that the fit depends on.
+Asked = tuple[Taking, int]
 #: Thousandths of each device left on a node, most first; the memory of one; kinds and models.
 Devices = tuple[tuple[int, ...], int, tuple[tuple[str, str], ...]]
+#: The numbers of a node's class and of what its devices have left, and its free CPUs.
+State = tuple[int, int, int]
 
 
-#: What the sorts that come want of nodes with one sort of device. By thousandths of each device
-#: and how many, in which few sorts differ: the weight of each task times what it uses, its CPUs.
-_Lots = dict[Taking, list[tuple[int, int]]]
+class Lot(NamedTuple):
+    """The sorts that come and take equally much of the devices of a node."""
+
+    #: How many devices, and how many thousandths of each.
+    taking: Taking
+    #: By CPUs the weight of a task times what it uses of devices; the most CPUs, and the sum.
+    values: dict[int, int]
+    cpus_max: int
+    worth: int
 
 
-def _lots_of(sorts: Sequence[tuple[int, Request]], devices: Devices) -> _Lots:
+def _lots_of(sorts: Sequence[tuple[int, Request]], devices: Devices) -> list[Lot]:
     _, device_mib, makes = devices
-    lots: _Lots = {}
+    found: dict[Taking, dict[int, int]] = {}
     for weight, request in sorts:
         if can_use(request, makes):
-            lot = (share_milli(request, device_mib), request.device_count)
-            value = (weight * lot[0] * lot[1], request.cpu_milli or 1)
-            lots.setdefault(lot, []).append(value)
-    return lots
+            count, milli = taking = request.device_count, share_milli(request, device_mib)
+            values, cpus = found.setdefault(taking, {}), request.cpu_milli or 1
+            values[cpus] = values.get(cpus, 0) + weight * milli * count
+    return [
+        Lot(taking, values, max(values), sum(values.values())) for taking, values in found.items()
+    ]
 
 
 class Spot:
     """The free devices of a node, and how much of them is of use with so many CPUs."""
 
-    __slots__ = ("_lots", "_places", "_whole", "after", "devices", "free", "known")
+    __slots__ = ("_least", "_lots", "after", "devices", "free", "known")
 
-    def __init__(self, devices: Devices, lots: _Lots, total: int) -> None:
+    def __init__(self, devices: Devices, lots: list[Lot], total: int) -> None:
         lefts = devices[0]
         self.devices = devices
-        self.free = sum(lefts)
-        #: What all of it would be worth if all sorts could use it.
-        self._whole = total * self.free
+        self.free, idle = sum(lefts), lefts.count(WHOLE)
         #: What the devices are once a task has taken its own, by what it takes; None: it cannot.
         self.after: dict[Taking, Spot | None] = {NO_DEVICE: self}
-        self._lots, idle = lots, lefts.count(WHOLE)
-        #: How many tasks of each lot the devices take if CPUs are no matter.
-        self._places = [
-            (idle if share == WHOLE else sum([left // share for left in lefts])) // count
-            for share, count in lots
-        ]
+        #: What is stranded if CPUs are no matter: what all sorts could use, less what they do.
+        self._least = total * self.free
+        #: How many tasks of each lot the devices take then, and the CPUs that suffice for these:
+        #: the most first.
+        self._lots: list[tuple[int, int, dict[int, int]]] = []
+        for (count, milli), values, cpus_max, worth in lots:
+            places = idle if milli == WHOLE else sum([left // milli for left in lefts])
+            if places := places // count:
+                self._least -= places * worth
+                self._lots.append((places * cpus_max, places, values))
+        self._lots.sort(key=itemgetter(0), reverse=True)
         #: By the CPUs that are left: thousandths of devices, times the weight of all sorts.
         self.known: dict[int, int] = {}
 
     def stranded(self, cpu_milli: int) -> int:
         """What is ``known`` from now on for so many CPUs."""
-        useful = [
-            value * (number if (number := cpu_milli // cpus) < places else places)
-            for places, sorts in zip(self._places, self._lots.values(), strict=True)
-            if places
-            for value, cpus in sorts
-        ]
-        stranded = self.known[cpu_milli] = self._whole - sum(useful)
+        stranded = self._least
+        for enough, places, values in self._lots:
+            if cpu_milli >= enough:
+                break
+            for cpus, value in values.items():
+                if (number := cpu_milli // cpus) < places:
+                    stranded += value * (places - number)
+        self.known[cpu_milli] = stranded
         return stranded
 
 
-def taking(request: Request, device_mib: int) -> Taking:
-    """What a request takes of devices with so much memory."""
+def asked_of(request: Request, device_mib: int) -> Asked:
+    """What a request takes of a node with devices of so much memory."""
     if not request.device_count:
-        return NO_DEVICE
-    return request.device_count, share_milli(request, device_mib)
+        return NO_DEVICE, request.cpu_milli
+    taking = request.device_count, share_milli(request, device_mib)
+    return taking, request.cpu_milli
+
+
+class Fits:
+    """How good a node with such devices and so many free CPUs is, by what a task asks."""
+
+    __slots__ = ("free_milli", "known", "spot", "total")
+
+    def __init__(self, spot: Spot, free_milli: int, total: Total) -> None:
+        self.spot, self.free_milli, self.total = spot, free_milli, total
+        self.known: dict[Asked, int] = {}
 
 
 class Stranding:
@@ -110,8 +138,16 @@ class Stranding:
             if request.device_count
         ]
         self._total = sum(weight for weight, _ in self._sorts)
-        self._makes: dict[tuple[object, ...], _Lots] = {}
+        self._makes: dict[tuple[object, ...], list[Lot]] = {}
         self._spots: dict[Devices, Spot] = {}
+        self.fits: dict[State, Fits] = {}
+
+    def fits_in(self, state: State, devices: Devices, total: Total) -> Fits:
+        """What is among the ``fits`` from now on: of nodes in this state."""
+        if len(self.fits) >= REMEMBERED_MAX:
+            self.fits.clear()
+        fits = self.fits[state] = Fits(self.spot(devices), state[2], total)
+        return fits
 
     def spot(self, devices: Devices) -> Spot:
         known = self._spots.get(devices)
@@ -124,8 +160,13 @@ class Stranding:
             known = self._spots[devices] = Spot(devices, make, self._total)
         return known
 
-    def fit(self, taking: Taking, cpu_milli: int, spot: Spot, free_milli: int, total: Total) -> int:
-        """How good it is to take so much of a node with so many free CPUs: the more, the better."""
+    def fit(self, asked: Asked, fits: Fits) -> int:
+        """What is ``known`` from now on of a task: the more, the better."""
+        fit = fits.known[asked] = self._fit(asked, fits.spot, fits.free_milli, fits.total)
+        return fit
+
+    def _fit(self, asked: Asked, spot: Spot, free_milli: int, total: Total) -> int:
+        taking, cpu_milli = asked
         after = spot.after[taking] if taking in spot.after else self._after(taking, spot)
         if after is None:
             return 0
@@ -147,7 +188,7 @@ class Stranding:
     def score(self, request: Request, free: Free, total: Total) -> int:
         """The same by what is left and what there is."""
         spot = self.spot((free[5], total[4], total[5]))
-        return self.fit(taking(request, total[4]), request.cpu_milli, spot, free[0], total)
+        return self._fit(asked_of(request, total[4]), spot, free[0], total)
 
     def _after(self, taking: Taking, spot: Spot) -> Spot | None:
         """What the devices are once a task has its own, the fullest that have room."""

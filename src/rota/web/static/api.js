@@ -1,7 +1,12 @@
 // The same REST calls as the command line makes; a header says that a page of ours makes them.
 import { h, $ } from "./dom.js";
 
-export class Refused extends Error {}
+export class Refused extends Error {
+  constructor(text, status) {
+    super(text);
+    this.status = status;
+  }
+}
 
 // Too much was asked at once, and nothing was done: asked again when the server says, a few times.
 async function patiently(ask) {
@@ -15,9 +20,9 @@ async function patiently(ask) {
   return answer;
 }
 
-async function answered(method, path, body) {
+async function answered(method, path, body, more = {}) {
   const headers = { "X-Rota-Page": "1" };
-  const asked = { method, headers, credentials: "same-origin" };
+  const asked = { method, headers, credentials: "same-origin", ...more };
   if (body !== undefined) {
     headers["Content-Type"] = "application/json";
     asked.body = JSON.stringify(body);
@@ -31,7 +36,7 @@ async function answered(method, path, body) {
   }
   if (!answer.ok) {
     const problem = await answer.json().catch(() => ({}));
-    throw new Refused(problem.detail || answer.statusText || String(answer.status));
+    throw new Refused(problem.detail || answer.statusText || String(answer.status), answer.status);
   }
   return answer;
 }
@@ -44,7 +49,7 @@ export async function call(method, path, body) {
 export const get = (path) => call("GET", path);
 export const api = (path) => get(`/api/v1${path}`);
 export const feed = (name, words = {}) => get(`/web/feed/${name}?${new URLSearchParams(words)}`);
-export const raw = (path) => answered("GET", path);
+export const raw = (path, more) => answered("GET", path, undefined, more);
 
 // A line for the person, gone after a while.
 export function note(text, bad = false) {

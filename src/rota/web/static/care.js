@@ -1,5 +1,6 @@
 import "./common.js";
-import { $, button, can, clock, h, put, rows, seconds, span, state } from "./dom.js";
+import { $, LONG, button, can, clock, h, put, renew, rows, seconds, span,
+  state } from "./dom.js";
 import { api, change, feed, live, note, paced } from "./api.js";
 
 // A head that says nothing for so long is taken to be gone.
@@ -30,7 +31,7 @@ function table() {
     `away, ${heard(node)}`,
     node.engine ? `engine ${node.engine}` : node.version || "", String(node.jobs), String(node
       .gpus), node.note || "", node.by || "", deeds(node),
-  ]));
+  ]), ([name]) => name.textContent);
 }
 
 async function draw() {
@@ -49,7 +50,8 @@ async function draw() {
     `${head.silent_s} s ago`, head.leads || head.lag_s === null ? "-" : `${head.lag_s} s`,
   head.version]));
   $("#pending").hidden = !answer.pending.length;
-  put($("#pending-list"), answer.pending.map((node) => h("li", { class: "row" }, h("strong", null,
+  renew($("#pending-list"), answer.pending.map((node) => h("li", { class: "row", "data-key": node
+    .name }, h("strong", null,
       node.name), ` ${node.home}, asked ${clock(seconds(node.asked_at))}`,
     button("Approve", () => change("POST",
       `/api/v1/nodes/${encodeURIComponent(node.name)}:approve`, {},
@@ -70,8 +72,8 @@ async function audit(older) {
     .object, [one.via, one.address].filter(Boolean).join(", "), one.refused || ""
   ]);
   if (!older) rows("#audit", []);
-  $("#audit tbody").append(...found.map((row) => h("tr", null, row.map((text) => h("td", null,
-    text)))));
+  $("#audit tbody").append(...found.map((row) => h("tr", null, row.map((text) => h("td", { class: text
+    .length > LONG ? "long" : null }, text)))));
   $("#audit-more").hidden = !before;
 }
 

@@ -77,11 +77,13 @@ function block(bar, x, y) {
   const inside = within > bar.text.length * LETTER + 8 || within > behind;
   const room = inside ? within : behind;
   if (room > 46) {
-    const text = bar.text.slice(0, Math.floor((room - 6) / LETTER));
+    const most = Math.floor((room - 6) / LETTER);
+    const text = bar.text.length > most ? `${bar.text.slice(0, most - 1)}…` : bar.text;
     const at = { x: (inside ? begin : end) + 4, y: y + 14, class: inside ? "inside" : "behind" };
     parts.push(svg("text", at, text));
   }
-  if (bar.href) return svg("a", { href: bar.href, "aria-label": bar.label }, ...parts);
+  const key = `${bar.row} ${bar.href}`;
+  if (bar.href) return svg("a", { href: bar.href, "aria-label": bar.label, "data-key": key }, ...parts);
   return svg("g", { role: "img", "aria-label": bar.label }, ...parts);
 }
 
@@ -109,9 +111,9 @@ export function bars({ names, items, from, to, now, label }) {
     const text = shown.length > 22 ? `${shown.slice(0, 21)}…` : shown;
     drawn.append(svg("text", { x: 2, y: place.get(row) + 14, class: "name" }, text));
   }
+  drawn.append(svg("line", { x1: x(now), x2: x(now), y1: TOP - 6, y2: high, class: "now" }));
   for (const bar of seen) {
     if (place.has(bar.row)) drawn.append(block(bar, x, place.get(bar.row) + bar.lane * LANE));
   }
-  drawn.append(svg("line", { x1: x(now), x2: x(now), y1: TOP - 6, y2: high, class: "now" }));
   return drawn;
 }

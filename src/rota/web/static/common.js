@@ -1,5 +1,5 @@
 // What every page has: the theme, the keys, signing out, the form for a new job.
-import { $, can, h, put, clock, seconds } from "./dom.js";
+import { $, can, h, once, put, clock, seconds } from "./dom.js";
 import { call, change, note } from "./api.js";
 
 function turn() {
@@ -8,7 +8,18 @@ function turn() {
   localStorage.setItem("rota-theme", root.dataset.theme);
 }
 
-const number = (text) => (text.trim() === "" ? undefined : Number(text));
+const EXAMPLES = { cpus: 4, memory_mb: 8192, gpus: 2, tasks: 2, minutes: 60 };
+
+// The number in a field; undefined: it is empty, or there is no such field.
+function number(form, name) {
+  const field = form.elements[name];
+  const text = field ? field.value.trim() : "";
+  if (text === "") return undefined;
+  const said = Number(text);
+  if (Number.isFinite(said)) return said;
+  const label = field.closest("label").firstChild.textContent.trim();
+  throw new Error(`${label}: '${text}' is not valid; expected a number, such as ${EXAMPLES[name]}`);
+}
 
 // "lr=0.1,0.01; seed=1,2" as the table of all combinations.
 export function table(text) {
@@ -31,9 +42,9 @@ export function table(text) {
 // What POST /jobs and POST /plan take, out of a form.
 export function requested(form) {
   const given = Object.fromEntries(new FormData(form));
-  const resources = { cpus: number(given.cpus ?? ""), gpus: number(given.gpus ?? ""),
-    memory_mb: number(given.memory_mb ?? "") };
-  const minutes = number(given.minutes ?? "");
+  const resources = { cpus: number(form, "cpus"), gpus: number(form, "gpus"),
+    memory_mb: number(form, "memory_mb") };
+  const minutes = number(form, "minutes");
   const parameters = table(given.parameters ?? "");
   return {
     command: given.command || "true",
@@ -42,8 +53,8 @@ export function requested(form) {
     ...(given.workdir ? { workdir: given.workdir } : {}),
     ...(given.queue ? { queue: given.queue } : {}),
     ...(given.project ? { project: given.project } : {}),
-    ...(given.tasks ? { tasks: number(given.tasks) } : {}),
-    ...(minutes ? { time_limit_s: Math.round(minutes * 60) } : {}),
+    ...(given.tasks ? { tasks: number(form, "tasks") } : {}),
+    ...(minutes !== undefined ? { time_limit_s: Math.round(minutes * 60) } : {}),
     ...(parameters ? { parameters } : {}),
     ...(given.pty ? { pty: true } : {}),
   };
@@ -76,8 +87,7 @@ function submitting() {
       said.textContent = error.message;
     }
   });
-  form.addEventListener("submit", async (event) => {
-    event.preventDefault();
+  const submit = async () => {
     try {
       const made = await call("POST", "/api/v1/jobs", requested(form));
       dialog.close();
@@ -86,6 +96,10 @@ function submitting() {
     } catch (error) {
       said.textContent = error.message;
     }
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    once(form, submit);
   });
   return open;
 }

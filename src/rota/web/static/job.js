@@ -1,5 +1,5 @@
 import "./common.js";
-import { $, button, can, clock, h, jobLink, memory, put, round, rows, seconds,
+import { $, button, can, clock, h, jobLink, memory, put, renew, round, rows, seconds,
   span } from "./dom.js";
 import { api, call, change, feed, live, note, paced } from "./api.js";
 import { curve } from "./chart.js";
@@ -87,7 +87,7 @@ function facts(figures) {
     ["After", after.length ? after : null],
     ["Array", array ? [array, ` index ${job.array_index}`] : null],
   ].filter((pair) => pair[1]);
-  put($("#job-facts"), found.flatMap(([name, told]) => [h("dt", null, name), h("dd", null, told)]));
+  renew($("#job-facts"), found.flatMap(([name, told]) => [h("dt", null, name), h("dd", null, told)]));
 }
 
 async function why() {
@@ -98,7 +98,7 @@ async function why() {
     `ten before ${clock(seconds(said.nine_in_ten_at))}` : null;
   const known = [told.reason, `it is ${told.reason}`];
   const lines = [...told.lines.filter((text) => !known.includes(text)), about].filter(Boolean);
-  put($("#why-lines"), lines.map((text) => h("li", null, text)));
+  renew($("#why-lines"), lines.map((text) => h("li", null, text)));
   const advices = await Promise.all(told.help.map(async (text) => {
     const at = text.lastIndexOf(": rota ");
     const command = at < 0 ? "" : text.slice(at + 2);
@@ -115,10 +115,10 @@ async function why() {
       }
       draw();
     };
-    return h("div", { class: "advice" }, made ? button(words, apply, { class: "main" }) :
+    return h("div", { class: "advice", "data-key": text }, made ? button(words, apply, { class: "main" }) :
       h("span", null, words), command ? h("code", null, command) : null);
   }));
-  put($("#why-help"), advices.length ? h("h3", null, "What would help") : null, advices);
+  renew($("#why-help"), advices.length ? h("h3", null, "What would help") : null, advices);
 }
 
 function tries() {
@@ -210,7 +210,7 @@ async function draw() {
   const shown = $("#job-state");
   shown.textContent = job.state;
   shown.className = `state ${job.state}`;
-  put($("#job-buttons"), deeds());
+  renew($("#job-buttons"), deeds());
   line();
   tries();
   const figures = api(`/jobs/${id}/metrics`).then((found) => {
@@ -230,7 +230,7 @@ live((news) => {
 });
 setInterval(() => { if (job && !document.hidden && !job.ended_at) line(); }, 1000);
 if (place.dataset.open === "1") {
-  openLog(id);
+  openLog(id, () => job && ENDED.has(job.state));
   const look = () => { if (!document.hidden && job && job.started_at && (!job.ended_at || !lastAt))
       progress().catch(() => null); };
   setInterval(look, 2000);

@@ -1,17 +1,46 @@
-// What a job printed, as it prints it: both streams, each on a connection of its own.
-import { $, button, h, put } from "./dom.js";
-import { note, raw } from "./api.js";
+// What a job printed, as it prints it: both streams in the order they were written, on one line to
+// the server. A browser has six of these, for all of its windows together.
+import { $, button, h, put, renew } from "./dom.js";
+import { Refused, note, raw } from "./api.js";
 
 // So many lines are in the document; the oldest go.
 const LINES = 5000;
 const TAIL = 2000;
+// So long after a line broke it is tried again.
+const AGAIN_MS = 2000;
+// Before each piece: which stream it is of, and how long it is.
+const HEAD = 5;
+const STREAMS = { o: "stdout", e: "stderr" };
 
-export function openLog(job) {
+// Takes pieces apart; tells each whole one.
+function unpacked(tell) {
+  const decoders = { stdout: new TextDecoder(), stderr: new TextDecoder() };
+  let rest = new Uint8Array();
+  return (bytes) => {
+    const all = new Uint8Array(rest.length + bytes.length);
+    all.set(rest);
+    all.set(bytes, rest.length);
+    let at = 0;
+    while (at + HEAD <= all.length) {
+      const size = new DataView(all.buffer, at + 1).getUint32(0);
+      if (at + HEAD + size > all.length) break;
+      const stream = STREAMS[String.fromCharCode(all[at])];
+      const body = all.subarray(at + HEAD, at + HEAD + size);
+      tell(stream, decoders[stream].decode(body, { stream: true }));
+      at += HEAD + size;
+    }
+    rest = all.slice(at);
+  };
+}
+
+// `over` says whether nothing more can come.
+export function openLog(job, over) {
   const box = $("#log");
   const follow = $("#log-follow");
   const shown = { stdout: true, stderr: true };
   const rest = { stdout: "", stderr: "" };
   let stop = new AbortController();
+  let later = 0;
 
   function add(stream, text) {
     const parts = (rest[stream] + text).split("\n");
@@ -23,34 +52,45 @@ export function openLog(job) {
     if (follow.checked) box.scrollTop = box.scrollHeight;
   }
 
-  async function read(stream) {
+  async function read() {
     const mine = stop.signal;
-    const path = `/api/v1/jobs/${job}/logs?stream=${stream}&follow=true&tail=${TAIL}`;
+    const words = `stream=both&follow=true&frames=true&tail=${TAIL}`;
     try {
-      const answer = await fetch(path, { signal: mine, headers: { "X-Rota-Page": "1" } });
-      const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+      const answer = await raw(`/api/v1/jobs/${job}/logs?${words}`, { signal: mine });
+      rest.stdout = rest.stderr = "";
+      put(box);
+      const reader = answer.body.getReader();
+      const take = unpacked(add);
       for (;;) {
         const { done, value } = await reader.read();
         if (done) break;
-        add(stream, value);
+        take(value);
       }
-      if (rest[stream]) add(stream, "\n");
+      for (const stream of ["stdout", "stderr"]) if (rest[stream]) add(stream, "\n");
     } catch (error) {
-      if (!mine.aborted) note(`log: ${error.message}`, true);
+      if (mine.aborted) return;
+      // Of a server that is away the line at the top tells.
+      if (error instanceof Refused && error.status < 500) {
+        note(`log: ${error.message}`, true);
+        return;
+      }
     }
+    later = setTimeout(() => over() || begin(), AGAIN_MS);
+  }
+
+  function end() {
+    stop.abort();
+    clearTimeout(later);
   }
 
   function begin() {
-    stop.abort();
+    end();
     stop = new AbortController();
-    rest.stdout = rest.stderr = "";
-    put(box);
-    read("stdout");
-    read("stderr");
+    read();
   }
 
   async function search(text) {
-    stop.abort();
+    end();
     const found = [];
     for (const stream of ["stdout", "stderr"]) {
       if (!shown[stream]) continue;
@@ -61,14 +101,15 @@ export function openLog(job) {
       found.push(...body.split("\n").filter(Boolean).map((line) => h("div", { class: stream }, ...
         marked(line, text))));
     }
-    put(box, h("div", { class: "note" }, `${found.length} lines with '${text}'`), ...found);
+    put(box, h("div", { class: "note" }, `${found.length} ${found.length === 1 ? "line" :
+      "lines"} with '${text}'`), ...found);
   }
 
   function draw() {
     const tab = (stream, text) => button(text, () => { shown[stream] = !shown[stream]; for (const
           line of box.querySelectorAll(`.${stream}`)) line.hidden = !shown[stream];
       draw(); }, { "aria-pressed": String(shown[stream]) });
-    put($("#log-streams"), tab("stdout", "Output"), tab("stderr", "Errors"));
+    renew($("#log-streams"), tab("stdout", "Output"), tab("stderr", "Errors"));
   }
 
   const field = $("#log-find");
@@ -79,10 +120,10 @@ export function openLog(job) {
       true));
   });
   document.addEventListener("visibilitychange", () => {
-    if (document.hidden) stop.abort();
+    if (document.hidden) end();
     else if (!field.value) begin();
   });
-  addEventListener("pagehide", () => stop.abort());
+  addEventListener("pagehide", end);
   draw();
   begin();
 }

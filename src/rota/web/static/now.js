@@ -1,6 +1,6 @@
 import "./common.js";
-import { $, button, can, clock, h, hue, jobLink, memory, page, put, round, span,
-  state } from "./dom.js";
+import { $, button, can, clock, h, hue, jobLink, memory, page, person, put, renew,
+  round, settle, span, state } from "./dom.js";
 import { api, change, feed, live, note, paced } from "./api.js";
 import { bars } from "./chart.js";
 
@@ -11,6 +11,8 @@ const strips = new Map();
 const OWNERS = 12;
 // So many nodes of a job are named.
 const NODES = 6;
+// A longer name of a job is cut after two lines.
+const LONG = 60;
 
 function cell(gpu) {
   const users = gpu.users || [];
@@ -83,10 +85,10 @@ function owners(cells) {
   const held = new Map();
   for (const gpu of cells) for (const user of gpu.users || []) held.set(user, (held.get(user) || 0) + 1);
   const most = [...held].sort((a, b) => b[1] - a[1] || a[0].localeCompare(b[0]));
-  const told = most.slice(0, OWNERS).map(([user, count]) => h("li", null,
-    h("i", { class: "owner", vars: { "--hue": hue(user) } }), `${user} ${count}`));
+  const told = most.slice(0, OWNERS).map(([user, count]) => h("li", { "data-key": user },
+    person(user), " ", h("span", { class: "count" }, String(count))));
   const more = most.length > OWNERS ? h("li", null, `and ${most.length - OWNERS} more people`) : null;
-  put($("#owners"), told, more);
+  renew($("#owners"), told, more);
 }
 
 let measured = false;
@@ -100,12 +102,11 @@ async function drawNodes(names) {
     strips.delete(name);
   }
   for (const node of answer.items) {
-    const element = strip(node);
-    element.hidden = !found(node);
-    const before = strips.get(node.name);
-    if (names && before) before.element.replaceWith(element);
-    else if (names) list.append(element);
-    strips.set(node.name, { node, element });
+    const made = strip(node);
+    made.hidden = !found(node);
+    const before = names && strips.get(node.name);
+    if (names && !before) list.append(made);
+    strips.set(node.name, { node, element: before ? settle(before.element, made) : made });
   }
   if (!names) put(list, ...[...strips.values()].map((one) => one.element));
   sum();
@@ -146,11 +147,13 @@ function row(job) {
   const many = job.count ? `${job.count} elements wait` : `${job.running} elements run`;
   const whole = Boolean(job.count || job.running);
   const name = whole ? `${job.name} (${many})` : job.name;
-  return h("tr", { class: job.mine ? "mine" : "", "data-job": job.id },
+  const clamp = name.length > LONG ? { class: "clamp", title: name } : null;
+  const attributes = { class: job.mine ? "mine" : "", "data-job": job.id };
+  return h("tr", { ...attributes, "data-key": `${job.id}${whole ? " whole" : ""}` },
     h("td", null, jobLink(whole ? job.array : job.id, job.ref, whole)),
-    h("td", { class: "long" }, name, job.array && !whole ? h("span", null, " in ", jobLink(job
+    h("td", { class: "long" }, h("bdi", clamp, name), job.array && !whole ? h("span", null, " in ", jobLink(job
       .array, String(job.array), true)) : null),
-    h("td", null, h("i", { class: "owner", vars: { "--hue": hue(job.user) } }), job.user),
+    h("td", null, person(job.user)),
     h("td", null, state(job.state)), h("td", null, asks(job)), h("td", null, start(job)),
     h("td", { class: "long" }, place), h("td", null, deeds(job)));
 }
@@ -160,7 +163,7 @@ async function drawQueue() {
   const mine = (drawing += 1);
   const answer = await feed("queue", wanted);
   if (mine !== drawing) return;
-  put($("#queue tbody"), answer.items.length ? answer.items.map(row) : h("tr", null, h(
+  renew($("#queue tbody"), answer.items.length ? answer.items.map(row) : h("tr", null, h(
     "td", { colspan: 8 }, wanted.search || wanted.state ? "Nothing like that." :
     "Nothing runs and nothing waits.")));
   const last = Math.max(0, Math.ceil(answer.total / answer.page_rows) - 1);
@@ -168,7 +171,7 @@ async function drawQueue() {
     drawQueue(); };
   const first = wanted.page * answer.page_rows + 1;
   const shown = `${first} to ${first + answer.items.length - 1} of ${answer.total}`;
-  put($("#queue-pager"),
+  renew($("#queue-pager"),
     button("Back", go(wanted.page - 1), { disabled: wanted.page <= 0 }),
     h("span", { role: "status" }, answer.items.length ? shown : `0 of ${answer.total}`),
     button("Next", go(wanted.page + 1), { disabled: wanted.page >= last }));
@@ -176,13 +179,9 @@ async function drawQueue() {
   const tab = (word, text) => button(`${text}${word ? ` ${counts[word] || 0}` : ""}`,
 () => { wanted.state = word;
     wanted.page = 0;
-    drawQueue(); }, { "aria-pressed": String(wanted.state === word) });
-  const focused = document.activeElement?.closest("#queue-states") ? [...$("#queue-states")
-    .children
-  ].indexOf(document.activeElement) : -1;
-  put($("#queue-states"), tab("", "All"), tab("mine", "Mine"), tab("running", "Running"), tab(
+    drawQueue(); }, { "aria-pressed": String(wanted.state === word), "data-key": text });
+  renew($("#queue-states"), tab("", "All"), tab("mine", "Mine"), tab("running", "Running"), tab(
     "queued", "Waiting"), tab("held", "Held"));
-  if (focused >= 0) $("#queue-states").children[focused].focus();
 }
 
 const isJob = (item) => item.kind === "plan" || item.kind === "likely";
@@ -198,7 +197,7 @@ function planned(item) {
 async function drawAhead() {
   const answer = await feed("ahead");
   if (!answer.items.length) {
-    put($("#ahead"), h("p", null,
+    renew($("#ahead"), h("p", null,
       "Nothing is planned: no waiting job has an expected start, and nothing is reserved."));
     return;
   }
@@ -212,7 +211,7 @@ async function drawAhead() {
   const to = Math.max(answer.now_s + 600, ...ends);
   const drawn = bars({ names, items, from: answer.now_s - 60, to, now: answer.now_s,
     label: "What starts next" });
-  put($("#ahead"), drawn, answer.more ? h("p", null, `and ${answer.more} more`) : null);
+  renew($("#ahead"), drawn, answer.more ? h("p", null, `and ${answer.more} more`) : null);
 }
 
 async function warn() {

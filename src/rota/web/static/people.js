@@ -1,10 +1,8 @@
 import "./common.js";
-import { $, h, hue, jobLink, part, put, round, rows, seconds, span } from "./dom.js";
+import { $, h, jobLink, part, person as owner, put, round, rows, seconds, span } from "./dom.js";
 import { api, feed, live, paced } from "./api.js";
 
 let used = [];
-
-const owner = (name) => [h("i", { class: "owner", vars: { "--hue": hue(name) } }), name];
 
 function held(now) {
   return [now.gpus ? `${round(now.gpus, 2)} GPU` : "", now.cpus ? `${round(now.cpus)} CPU` : ""]
@@ -39,7 +37,7 @@ async function idle() {
   const [gpus, jobs] = [await api("/gpus?idle=true"), await api("/jobs?state=running&limit=1000")];
   const owners = new Map(jobs.items.map((job) => [job.id, job.user]));
   const found = gpus.items.map((gpu) => [
-    h("span", null, owner(owners.get(gpu.jobs[0]) || "")),
+    owner(owners.get(gpu.jobs[0]) || ""),
     `${gpu.node} GPU ${gpu.index} ${gpu.model}`,
     h("span", null, gpu.jobs.flatMap((job) => [jobLink(job), " "])),
     gpu.idle_since ? span(Date.now() / 1000 - seconds(gpu.idle_since)) : "",
@@ -67,7 +65,7 @@ function person(one, at, most, currency) {
   const rowspan = used.filter((other) => other.user === one.user).length;
   const once = (...children) => (first ? h("td", { rowspan }, children) : null);
   const { jobs = 0, mean_wait_s: wait = null, success_rate: rate = null } = one.fared || {};
-  return h("tr", null, once(...owner(one.user)),
+  return h("tr", null, once(owner(one.user)),
     h("td", null, one.project || "-"),
     h("td", null, part(one.period.gpu_hours, most), ` ${round(one.period.gpu_hours, 2)}`),
     h("td", null, round(one.period.cpu_hours, 2)),
@@ -96,7 +94,7 @@ async function draw() {
   if (body.length) put($("#use tbody"), body);
   else put($("#use tbody"), h("tr", null, h("td", { colspan: 9 },
     "Nobody used anything in this time.")));
-  rows("#shares", usage.shares.map((one) => [one.project || "-", one.user || "(the project)",
+  rows("#shares", usage.shares.map((one) => [one.project || "-", one.user ? owner(one.user) : "(the project)",
     `${round(100 * one.target)} %`, `${round(100 * one.used)} %`, h("span", null, part(one
       .used, one.target, "more"), ` ${round(one.ratio, 2)}`)
   ]));

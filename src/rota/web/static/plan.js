@@ -1,6 +1,6 @@
 import "./common.js";
 import { foretold, requested } from "./common.js";
-import { $, clock, h, part, put, round, span } from "./dom.js";
+import { $, clock, h, part, put, renew, round, span } from "./dom.js";
 import { call, feed, live, paced } from "./api.js";
 import { bars } from "./chart.js";
 
@@ -26,11 +26,21 @@ async function draw() {
     now: answer.now_s,
     label: "Jobs by node and time",
   });
-  put(
+  const first = !$("#gantt svg");
+  renew(
     $("#gantt"),
     answer.nodes.length ? drawn : h("p", null, "No node has joined yet."),
     answer.more ? h("p", null, `and ${answer.more} more nodes`) : null,
   );
+  if (first) showNow();
+}
+
+// Where the page is narrower than the chart it opens at the present, a little of the past beside.
+function showNow() {
+  const [box, now] = [$("#gantt"), $("#gantt .now")];
+  if (!now) return;
+  const at = now.getBoundingClientRect().left - box.getBoundingClientRect().left;
+  box.scrollLeft = Math.max(0, at - box.clientWidth / 3);
 }
 
 put($("#gantt-legend"), Object.entries(KINDS).map(([kind, text]) => h("li", null, h(

@@ -1,5 +1,5 @@
 import "./common.js";
-import { $, button, can, clock, h, jobLink, put, round, seconds, span } from "./dom.js";
+import { $, button, can, clock, h, jobLink, put, renew, round, seconds, span } from "./dom.js";
 import { call, change, feed, live, note, raw, paced } from "./api.js";
 
 const place = $("#sweep");
@@ -82,7 +82,7 @@ function grid() {
   const numbers = all.map(figure).filter((number) => number !== null && number !== undefined);
   const [low, high] = [Math.min(...numbers), Math.max(...numbers)];
   const corner = h("th", { scope: "col" }, y ? `${y} \\ ${x || "all"}` : x || "all");
-  put($("#grid"),
+  renew($("#grid"),
     h("thead", null, h("tr", null, corner, across.map((text) => h("th", { scope: "col" }, text ||
       "all")))),
     h("tbody", null, down.map((text) => h("tr", null, h("th", { scope: "row" }, text || "all"),
@@ -113,7 +113,7 @@ function counted() {
     failed.length ? button(again, () => redo(failed), { class: "main" }) : null,
     left ? button("Cancel all", cancel) : null,
   ];
-  put($("#sweep-buttons"), mine && can("change") ? buttons : null);
+  renew($("#sweep-buttons"), mine && can("change") ? buttons : null);
 }
 
 async function redo(failed) {
@@ -154,14 +154,14 @@ async function failures() {
   const sorted = [...groups.entries()].sort((a, b) => b[1].length - a[1].length).slice(0, 20);
   const drawn = await Promise.all(sorted.map(async ([cause, found]) => {
     const lines = await lead(found[0]);
-    return h("details", { open: sorted.length <= 4 },
+    return h("details", { open: sorted.length <= 4, "data-key": cause },
       h("summary", null, `${found.length} failed: ${cause.replace(/^exit: /, "")}`),
       lines ? h("pre", null, lines) : null,
       h("p", null, found.slice(0, 40).flatMap((one) => [jobLink(one.id, `${id}_${one.index}`), " "]), found
         .length > 40 ? `and ${found.length - 40} more` : ""));
   }));
   const made = $("#redone");
-  put($("#failures"), made, drawn.length ? drawn : h("p", null, "Nothing has failed."));
+  renew($("#failures"), made, drawn.length ? drawn : h("p", null, "Nothing has failed."));
 }
 
 // The end of what the first one wrote to its errors.
