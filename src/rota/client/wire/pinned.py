@@ -6,10 +6,11 @@ import ssl
 from http.client import HTTPSConnection
 from typing import cast
 
+from rota.client.wire.ways import KnockingConnection
 from rota.fingerprints import WrongCertificate, check, context_for, explain
 
 
-class PinnedConnection(HTTPSConnection):
+class PinnedConnection(HTTPSConnection, KnockingConnection):
     """Says nothing before the certificate was looked at."""
 
     def __init__(self, host: str, port: int | None, timeout_s: float, fingerprint: str) -> None:
