@@ -5,15 +5,16 @@ import os
 import pwd
 import stat
 import time
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away
+from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away, trusted_s
 from rota.agent.visits.logs import PART_BYTES_MAX, Logs, drop_beginning
 from rota.as_user import child
 from rota.as_user.logs import TAIL_BYTES_MAX
+from rota.believed_time import DAY_S
 from rota.rpc.visits import LogPart, ReadLog
 
 TEXT = b"one\ntwo\nthree\n"
@@ -226,6 +227,24 @@ def test_old_logs_go_but_not_those_of_living_attempts(folder: Path):
     left = [path.relative_to(ended).as_posix() for path in ended.glob("*/*")]
     assert sorted(left) == ["2031-05-02/alive.out", "2031-05-03/new.out"]
     assert ask(folder, uid="new").body == b"x"
+
+
+def test_a_clock_that_leaps_by_years_drops_the_logs_of_a_day_at_a_time(folder: Path):
+    logs, then = folder / "logs", datetime(2031, 5, 1, tzinfo=UTC)
+
+    def look(after_days: float) -> int:
+        now_s = trusted_s(folder, then.timestamp() + after_days * DAY_S)
+        return drop_old_days(logs, now_s - 30 * DAY_S, frozenset())
+
+    for day in range(40):
+        made = logs / "ended" / (then - timedelta(days=day)).date().isoformat()
+        made.mkdir(parents=True)
+        (made / "u1.out").write_text("x")
+
+    assert look(0) == 9
+    assert [look(3000) for _ in range(3)] == [1, 1, 1]
+    # Set right again: what is left stays until it is old.
+    assert [look(0), look(3), look(4)] == [0, 0, 1]
 
 
 def test_a_link_in_place_of_a_log_is_moved_and_not_followed(folder: Path, tmp_path: Path):

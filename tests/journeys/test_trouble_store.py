@@ -256,6 +256,34 @@ def test_a_database_that_was_put_back_on_purpose_is_accepted_once_told_so(box: B
     assert box.api("GET", "/nodes")[1]["items"][0]["state"] == "up"
 
 
+def test_what_a_database_has_lost_is_not_held_for_true(
+    new_box: Callable[..., Box], postgres_server: PostgresServer
+) -> None:
+    with postgres_server.database() as url:
+        box = new_box()
+        box.env["ROTA_SERVER_DATABASE"] = url
+        box.up("--no-agent")
+        kept = box.job(["true"], hold=True)
+        with postgres_server.forgetting(url):
+            lost = box.job_again(["sleep", "1"], key="once")
+
+        until(lambda: submit(box, ["date"])[0] == 201, "a submit that is taken")
+        listed = _commands(box)
+        log = (box.state / "controller.log").read_text()
+        box.down()
+        box.up("--no-agent")
+
+        # Its number is given out again: nobody can be told two things of one job.
+        assert {kept: ["true"], lost: ["date"]} == listed == _commands(box)
+        assert "has lost what it had confirmed: the state is read anew" in log
+        box.down()
+
+
+def _commands(box: Box) -> dict[int, list[str]]:
+    found = box.api("GET", "/jobs")[1]["items"]
+    return {job["id"]: box.api("GET", f"/jobs/{job['id']}")[1]["command"] for job in found}
+
+
 def _replace(database: Path, copy: Path) -> None:
     for file in database.parent.glob("rota.db*"):
         file.unlink()

@@ -8,6 +8,7 @@ import pytest
 from rota.core.facts.errors import Rejected, Unavailable
 from rota.core.facts.states import JobState
 from rota.core.facts.tenant import Access, Queue, Token
+from rota.store import copying
 from rota.store.api import Batch, JobFilter
 from rota.store.archive import writing as archive
 from rota.store.archive.reading import open_archive
@@ -114,3 +115,42 @@ def test_a_folder_that_is_no_archive_and_one_of_a_newer_rota_are_refused(
 
     with pytest.raises(Rejected, match=r"written by a newer Rota \(rows 999"):
         open_archive(tmp_path)
+
+
+@pytest.mark.parametrize("more", [0, 1, 5])
+def test_an_archive_that_knows_more_than_a_backup_that_was_put_back_is_refused(tmp_path, more):
+    file, copy = tmp_path / "rota.db", tmp_path / "copy.db"
+    store = open_store(str(file))
+    log = fill(store)
+    archive.write(store, tmp_path / "archive", BEFORE_S)
+    copying.take(str(file), copy)
+    # What is dated as it was, and another job: the number alone says nothing.
+    lost = [job(200 + n, JobState.COMPLETED, at_s=OLD_S, name="lost") for n in range(2)]
+    store.commit(log.submitted(*lost))
+    archive.write(store, tmp_path / "archive", BEFORE_S)
+    store.close()
+
+    again = open_store(str(copy))
+    assert archive.write(again, tmp_path / "new", BEFORE_S).jobs == 59
+    fresh = [job(200 + n, JobState.COMPLETED, at_s=OLD_S, name="fresh") for n in range(more)]
+    again.commit(Log(first=63).submitted(*fresh))
+
+    with pytest.raises(Rejected, match="a folder without the days after the backup"):
+        archive.write(again, tmp_path / "archive", BEFORE_S)
+    again.close()
+
+    read = open_archive(tmp_path / "archive")
+    assert [read.job(number).spec.name for number in (200, 201)] == ["lost", "lost"]
+
+
+def test_an_archive_goes_on_where_the_log_was_forgotten(sqlite_store, tmp_path):
+    log = Log()
+    sqlite_store.commit(log.submitted(job(1, JobState.COMPLETED, at_s=OLD_S)))
+    archive.write(sqlite_store, tmp_path, BEFORE_S)
+    while sqlite_store.prune(BEFORE_S):
+        pass
+    assert [*sqlite_store.all_events()] == []
+
+    sqlite_store.commit(log.submitted(job(2, JobState.COMPLETED, at_s=OLD_S)))
+
+    assert archive.write(sqlite_store, tmp_path, BEFORE_S) == (1, 0, 1)

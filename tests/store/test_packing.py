@@ -8,9 +8,11 @@ import pytest
 
 from rota.controller.audit import Audit
 from rota.core.derived.ids import kept_key
+from rota.core.facts.errors import Unavailable
 from rota.core.facts.states import JobState
 from rota.store.api import JobFilter
 from rota.store.log import page
+from rota.store.open import open_store
 from rota.store.packing import MARK, OWN
 from rota.store.sql import SqlStore
 from rota.testing.scene import Scene
@@ -190,3 +192,22 @@ def test_too_few_rows_to_learn_from_stay_as_they_are(sql_place, count):
     store.commit(Log().submitted(*(job(n + 1, JobState.COMPLETED) for n in range(count))))
 
     assert store.pack(START_S + DAY_S) == 0
+
+
+def test_words_that_did_not_reach_the_disk_pack_nothing(sqlite_store, tmp_path):
+    store = sqlite_store
+    filled(store)
+    before = everything(store)
+    ((pages,),) = store.driver.read("PRAGMA page_count")
+    # As a full disk: SQLite says the same of it.
+    store.driver._writer.execute(f"PRAGMA max_page_count = {pages}")
+    with pytest.raises(Unavailable, match="is full: nothing was changed"):
+        store.pack(START_S + DAY_S)
+    store.driver._writer.execute(f"PRAGMA max_page_count = {10 * pages}")
+
+    pack_all(store, START_S + DAY_S)
+    store.close()
+
+    again = open_store(str(tmp_path / "rota.db"))
+    assert everything(again) == before
+    again.close()

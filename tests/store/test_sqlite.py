@@ -326,3 +326,49 @@ def test_pages_that_are_garbage_are_called_damaged_in_one_line(tmp_path):
         open_store(str(path))
 
     assert "\n" not in str(refused.value)
+
+
+#: Where nothing can be locked, as on a network file system without its lock service.
+NO_LOCKS = """
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+static int call(int fd, int cmd, void *value) {
+    if (cmd == F_SETLK || cmd == F_SETLKW || cmd == F_GETLK) { errno = ENOLCK; return -1; }
+    return syscall(SYS_fcntl, fd, cmd, value);
+}
+int fcntl(int fd, int cmd, ...) {
+    va_list rest; va_start(rest, cmd); return call(fd, cmd, va_arg(rest, void *));
+}
+int fcntl64(int fd, int cmd, ...) {
+    va_list rest; va_start(rest, cmd); return call(fd, cmd, va_arg(rest, void *));
+}
+"""
+
+
+def test_a_file_system_without_locks_is_named(tmp_path, run_python, monkeypatch):
+    compiler = next(filter(None, map(shutil.which, ("cc", "gcc", "clang"))), None)
+    if compiler is None:
+        missing("no compiler of C")
+    library = tmp_path / "no_locks.so"
+    (tmp_path / "no_locks.c").write_text(NO_LOCKS)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-o", str(library), str(tmp_path / "no_locks.c")], check=True
+    )
+    monkeypatch.setenv("LD_PRELOAD", str(library))
+
+    said = run_python(f"""
+from rota.core.facts.errors import Unavailable
+from rota.store.open import open_store
+try:
+    open_store({str(tmp_path / "rota.db")!r})
+except Unavailable as error:
+    print(error)
+""")
+
+    assert said == (
+        f"cannot use the database {tmp_path / 'rota.db'}: its file system has no locks"
+        " (No locks available); keep it on a local disk\n"
+    )

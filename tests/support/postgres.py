@@ -77,14 +77,40 @@ class PostgresServer:
         self._numbers = count(1)
 
     @contextmanager
-    def database(self) -> Iterator[str]:
-        """The URL of a fresh, empty database that is dropped afterwards."""
+    def database(self, template: str = "template0") -> Iterator[str]:
+        """The URL of a fresh, empty database that is dropped afterwards; or of a copy of one."""
         name = f"rota_{next(self._numbers)}"
-        self._execute(f"CREATE DATABASE {name} TEMPLATE template0")
+        self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
         try:
             yield f"postgresql+psycopg://{ROLE}@127.0.0.1:{self.port}/{name}"
         finally:
             self._execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    @contextmanager
+    def forgetting(self, url: str) -> Iterator[None]:
+        """What is committed within is lost afterwards, as after a failover to a server that had not
+        heard of it: the database is that of before."""
+        name, before = url.rpartition("/")[2], f"{url.rpartition('/')[2]}_before"
+        self._close_door(name)
+        self._execute(f"CREATE DATABASE {before} TEMPLATE {name}")
+        self._execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        try:
+            yield
+        finally:
+            self._close_door(name)
+            self._execute(f"DROP DATABASE {name} WITH (FORCE)")
+            self._execute(f"ALTER DATABASE {before} RENAME TO {name}")
+
+    def _close_door(self, name: str) -> None:
+        """Nobody is connected to it, and nobody can be; the copy of it lets people in again."""
+        self._execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        with _connect(self.port) as connection:
+            gone = "SELECT count(pg_terminate_backend(pid, 5000)) FROM pg_stat_activity"
+            connection.execute(f"{gone} WHERE datname = %s", (name,))
+
+    def execute(self, statement: str) -> None:
+        """As its administrator, in no database of a test."""
+        self._execute(statement)
 
     def by_socket(self, url: str) -> str:
         """The same database, for processes in another network namespace."""

@@ -10,6 +10,7 @@ import os
 import socket
 import time
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
+from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import quote, urlencode, urlsplit
 
@@ -18,7 +19,7 @@ from rota.client.errors import ClientError, NobodyThere, Refused, Unreachable
 from rota.client.wire.answers import decode
 from rota.client.wire.leading import await_answer
 from rota.client.wire.sending import encode, given
-from rota.client.wire.ways import connection_to
+from rota.client.wire.ways import KNOCK_S, connection_to
 from rota.heads import LEADER_HEADER, MAX_LAG_HEADER, addresses_of
 
 if TYPE_CHECKING:
@@ -327,10 +328,11 @@ class Client:
 
     def _connect(self, timeout_s: float) -> HTTPConnection:
         failures: list[OSError] = []
-        for address in [*self.addresses]:
-            usual_s = HEAD_CONNECT_S if self._has_heads else CONNECT_TIMEOUT_S
-            patience_s = min(timeout_s, usual_s)
-            connection, self._prefix = connection_to(address, patience_s, self.fingerprint)
+        patience_s = min(timeout_s, HEAD_CONNECT_S if self._has_heads else CONNECT_TIMEOUT_S)
+        # A machine that is gone does not even refuse: another head may be there the sooner.
+        knocks = (KNOCK_S, None) if self._has_heads else (None,)
+        for knock_s, address in product(knocks, self.addresses):
+            connection, self._prefix = connection_to(address, patience_s, self.fingerprint, knock_s)
             try:
                 connection.connect()
             except PermissionError:

@@ -48,6 +48,10 @@ class Blobs:
         _shorten(self._stored, KNOWN)
         self._keep(batch.blobs)
 
+    def forget(self) -> None:
+        """What is on disk is not known any more."""
+        self._stored.clear()
+
     def _keep(self, blobs: dict[str, bytes]) -> None:
         self._kept |= blobs
         _shorten(self._kept, KEPT)

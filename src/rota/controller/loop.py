@@ -285,8 +285,8 @@ class Host:
             self.links.hang_up_all()
             sessions, outage.held = Sessions(), [*self._suspects, *outage.held]
             outage.refuse(self._inbox.reply)
-            outage.held.clear()
-            self._suspects.clear()
+            outage.held, self._suspects = [], deque()
+            self.blobs.forget()
         moved_s = await asyncio.to_thread(self.clock.moved_s, self.store, state.next_seq)
         self._controller = self._controller_of(state, sessions, moved_s)
         outage.stale = outage.deposed = False

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 PATH = "/api/v1/agent"
 OPEN_TIMEOUT_S = 10.0
+#: So soon after one of several heads the next one is dialled, too.
+HURRY_S = 0.5
 PING_INTERVAL_S = 15.0
 #: A full desired set of a large node, with an environment for each attempt.
 MESSAGE_BYTES_MAX = 1 << 30
@@ -249,14 +251,32 @@ async def dial(
     """Connect to ``unix:///path``, ``http://host:port`` or ``https://host:port``.
 
     Of several, with commas in between, the first that takes the connection: heads that stand by
-    do not. A token may carry the fingerprint of the certificate that the controller must show.
+    do not. A machine that is gone does not even refuse, so nobody waits for one alone. A token
+    may carry the fingerprint of the certificate that the controller must show.
     """
     failures: list[ControllerAway] = []
-    for url in addresses_of(urls):
-        try:
-            return await _dial_one(url, token, on_message)
-        except ControllerAway as error:
-            failures.append(error)
+    left, dialling = addresses_of(urls), set[asyncio.Task[ControllerLink]]()
+    try:
+        while left or dialling:
+            if left:
+                dialling.add(asyncio.create_task(_dial_one(left.pop(0), token, on_message)))
+            done, dialling = await asyncio.wait(
+                dialling, timeout=HURRY_S if left else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            links: list[ControllerLink] = []
+            for task in done:
+                try:
+                    links.append(task.result())
+                except ControllerAway as error:
+                    failures.append(error)
+            for link in links[1:]:
+                link.close()
+            if links:
+                return links[0]
+    finally:
+        for task in dialling:
+            task.cancel()
+        await asyncio.gather(*dialling, return_exceptions=True)
     turned_away = [error for error in failures if isinstance(error, TurnedAway)]
     raise (turned_away or failures)[-1]
 

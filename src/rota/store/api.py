@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -202,10 +203,11 @@ class Store(Protocol):
         such. How many were added: call it again, in the thread that commits, until that is 0.
         """
 
-    def pack(self, before_s: float, *, limit: int = 100) -> int:
+    def pack(self, before_s: float, *, now_s: float = inf, limit: int = 100) -> int:
         """Make rows and events from before a time smaller; what they say stays the same.
 
-        How many it looked at: call it again, in the thread that commits, until that is 0.
+        What is dated later than ``now_s`` is old, too: the clock was wrong when it was written. How
+        many it looked at: call it again, in the thread that commits, until that is 0.
         """
 
     def bookmark(self, name: str) -> str:

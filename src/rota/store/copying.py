@@ -54,10 +54,11 @@ def _reading(address: str) -> Iterator[Connection[Any]]:
     with missing_postgres():
         import psycopg
 
+        from rota.store.patience import plain_connection
         from rota.store.postgres import public_name
     name = public_name(f"postgresql://{address}")
     try:
-        with psycopg.connect(f"postgresql://{address}", connect_timeout=10) as connection:
+        with plain_connection(f"postgresql://{address}", connect_timeout=10) as connection:
             connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             connection.read_only = True
             yield connection
@@ -114,6 +115,7 @@ def put(file: Path, url: str) -> None:
     with missing_postgres():
         import psycopg
 
+        from rota.store.patience import plain_connection
         from rota.store.postgres import PostgresDriver
     address = url.partition("://")[2]
     # It holds the lock of the controller that leads: none can begin to work there meanwhile.
@@ -127,7 +129,7 @@ def put(file: Path, url: str) -> None:
             )
         with (
             contextlib.closing(sqlite3.connect(file)) as copy,
-            psycopg.connect(f"postgresql://{address}") as target,
+            plain_connection(f"postgresql://{address}") as target,
         ):
             target.execute((SCRIPTS / "schema_postgresql.sql").read_bytes())
             _put_months(copy, target)

@@ -5,14 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     import sqlalchemy as sa
 
     from rota.store.statements import Statement
 
-    #: Gives a query, and the one row that it finds if and only if a batch was committed.
-    Probe = Callable[[], tuple[Statement, tuple[Any, ...]]]
+
+class Probe(Protocol):
+    """How to find out what became of a batch."""
+
+    def committed(self) -> tuple[Statement, tuple[Any, ...]]:
+        """A query, and the one row that it finds if and only if the batch was committed."""
+
+    def kept(self) -> Statement:
+        """A query that finds a row for ever after, unless the database has lost the batch."""
 
 
 class DatabaseDriver(Protocol):
@@ -49,8 +56,10 @@ class DatabaseDriver(Protocol):
     def tables(self) -> frozenset[str]:
         """The names of all tables, also of other programs."""
 
-    def engine(self) -> sa.Engine:
-        """For migrations."""
+    def engine(self, *, reigns: bool = False) -> sa.Engine:
+        """For migrations. ``reigns``: until the end of its transaction nobody else can ``lead``, so
+        that nobody begins the same upgrade once more.
+        """
 
     def tidy(self) -> None:
         """Work that can wait for an idle moment. In the thread that writes."""

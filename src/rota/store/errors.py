@@ -19,6 +19,12 @@ class NotLeading(Unavailable):
     """
 
 
+class Forgotten(NotLeading):
+    """The database has lost what it had confirmed, as after a failover to a server that had not
+    heard of it, or a backup that was put back. The controller must ``lead`` and load again.
+    """
+
+
 class Contradiction(RotaError):
     """A batch that cannot be true: an event number or a uid that is taken. Always a bug of ours;
     nothing was changed."""

@@ -16,6 +16,7 @@ import psycopg
 
 from rota.core.facts.errors import Unavailable
 from rota.heads import GONE_S
+from rota.store.patience import ENCODING, settle
 from rota.store.postgres import CONNECT_TIMEOUT_S, KEEPALIVE_S, LEADER_LOCK, public_name
 
 if TYPE_CHECKING:
@@ -126,12 +127,13 @@ class Lookout:
                 autocommit=True,
                 connect_timeout=CONNECT_TIMEOUT_S,
                 application_name="rota head",
-                options=f"-c statement_timeout={PATIENCE_S * 1000}",
+                client_encoding=ENCODING,
                 tcp_user_timeout=PATIENCE_S * 1000,
                 keepalives_idle=KEEPALIVE_S,
                 keepalives_interval=1,
                 keepalives_count=KEEPALIVE_S,
             )
+            settle(self._connection, PATIENCE_S)
         return self._connection
 
 

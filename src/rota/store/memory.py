@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import Counter
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.errors import Unavailable
@@ -270,7 +271,7 @@ class MemoryStore:
         """Nothing: what is in memory is read at once."""
         return 0
 
-    def pack(self, before_s: float, *, limit: int = 100) -> int:
+    def pack(self, before_s: float, *, now_s: float = inf, limit: int = 100) -> int:
         """Nothing: it is no disk that fills."""
         return 0
 

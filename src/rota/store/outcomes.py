@@ -9,7 +9,7 @@ by row.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rota.core.derived.ids import page_ids, page_of
 from rota.core.facts.states import JobState
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
     from rota.store.driver import DatabaseDriver
 
-#: Their names in the table of blobs, in the order of their numbers.
-PREFIX, BEYOND = "outcomes/", "outcomes0"
+#: Of their names in the table of blobs.
+PREFIX = "outcomes/"
+#: All of them lie between these, however a server sorts words: many do not see the slash.
+FIRST, LAST = f"{PREFIX}0", f"{PREFIX}{'9' * 16}"
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
 _OPEN = ", ".join(f"'{state}'" for state in rows.OPEN_STATES)
 _STATES = {state.value: state for state in JobState}
@@ -32,11 +34,7 @@ Pages = list[tuple[int, bytes]]
 
 def load(driver: DatabaseDriver) -> tuple[Pages, Ended]:
     """All that ended: in sealed pages, and one by one."""
-    found = driver.read(
-        "SELECT digest, body FROM blobs WHERE digest >= ? AND digest < ? ORDER BY digest",
-        (PREFIX, BEYOND),
-    )
-    pages = [(int(name.removeprefix(PREFIX)), zlib.decompress(body)) for name, body in found]
+    pages = [(number, zlib.decompress(body)) for number, body in sorted(_sealed(driver, "body"))]
     ended: Ended = []
     for first, last in _between([number for number, _ in pages]):
         ended += _ended(driver, first, last)
@@ -45,18 +43,25 @@ def load(driver: DatabaseDriver) -> tuple[Pages, Ended]:
 
 def sealable(driver: DatabaseDriver, next_id: int, limit: int) -> list[tuple[str, bytes, None]]:
     """Up to ``limit`` pages that can be sealed now, as rows of ``blobs``. From any thread."""
-    names = driver.read(
-        "SELECT digest FROM blobs WHERE digest >= ? AND digest < ?", (PREFIX, BEYOND)
-    )
-    sealed = {int(name.removeprefix(PREFIX)) for (name,) in names}
+    sealed = {number for number, _ in _sealed(driver, "1")}
     fresh: list[tuple[str, bytes, None]] = []
     number = 0
     while len(fresh) < limit and page_ids(number)[1] < next_id:
         if number not in sealed and _is_final(driver, *page_ids(number)):
             codes = page_of(number, _ended(driver, *page_ids(number)))
-            fresh.append((f"{PREFIX}{number:012}", zlib.compress(codes, 6), None))
+            fresh.append((_name(number), zlib.compress(codes, 6), None))
         number += 1
     return fresh
+
+
+def _name(number: int) -> str:
+    return f"{PREFIX}{number:012}"
+
+
+def _sealed(driver: DatabaseDriver, wanted: str) -> Iterator[tuple[int, Any]]:
+    text = f"SELECT digest, {wanted} FROM blobs WHERE digest >= ? AND digest <= ?"
+    for name, found in driver.read(text, (FIRST, LAST)):
+        yield int(name.removeprefix(PREFIX)), found
 
 
 def _between(numbers: list[int]) -> Iterator[tuple[int, int | None]]:

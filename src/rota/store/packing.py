@@ -11,9 +11,11 @@ now they share pages: see ``log``.
 from __future__ import annotations
 
 import zlib
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from rota.store import rows, statements
+from rota.store.log.paging import is_old
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,21 +58,31 @@ class Packing:
             words += _own_words(uid, key)
         return zlib.decompressobj(-_WINDOW, words).decompress(bytes(body[2:]))
 
-    def run(self, before_s: float, limit: int) -> int:
+    def run(self, before_s: float, now_s: float, limit: int) -> int:
         """Pack up to ``limit`` jobs from before a time. How many it looked at.
 
         In the thread that commits.
         """
-        found = [row for row in self._next(limit) if row[_AT] < before_s]
+        found = [*takewhile(lambda row: is_old(row[_AT], before_s, now_s), self._next(limit))]
         if not found:
             return 0
-        plan = self._learn([row[-1] for row in found])
-        if not self._dictionaries:
+        known = self._dictionaries or self._read_all()
+        fresh = {} if known else _learned([row[-1] for row in found])
+        if not (known or fresh):
             return 0
-        plan += self._anew([row for row in found if row[_STATE] in _FINAL])
+        plan = [*statements.insert_blobs([(_name(n), fresh[n], None) for n in fresh])]
+        number, words = max((known or fresh).items())
+        ended = [row for row in found if row[_STATE] in _FINAL]
+        plan += self._anew([(*row[:-1], _packed(row, number, words)) for row in ended])
         plan.append(statements.set_meta(_BOOKMARK, str(found[-1][0])))
         self._driver.write(plan)
+        # Only now: what is packed with words that are not on disk can never be read again.
+        self._dictionaries = known or fresh
         return len(found)
+
+    def forget(self) -> None:
+        """Another controller may have led meanwhile: what counts is on disk."""
+        self._dictionaries = {}
 
     def _next(self, limit: int) -> list[rows.Row]:
         found = self._driver.read("SELECT value FROM meta WHERE key = ?", (_BOOKMARK,))
@@ -79,49 +91,53 @@ class Packing:
             (int(found[0][0]) if found else 0, limit),
         )
 
-    def _anew(self, found: list[rows.Row]) -> list[Statement]:
+    def _anew(self, packed: list[rows.Row]) -> list[Statement]:
         """On SQLite taken out and put in again: a row that merely becomes shorter leaves a hole in
         its page, which SQLite never fills. PostgreSQL puts a row of which no index knows that it
         has changed beside the old one, and writes no index.
         """
-        packed = [(*row[:-1], self._packed(row)) for row in found]
-        out = statements.delete("jobs", "id", [row[0] for row in found])
+        out = statements.delete("jobs", "id", [row[0] for row in packed])
         again = statements.upsert_jobs(packed)
         return [*out, *again] if self._driver.dialect == "sqlite" else [*again]
 
-    def _packed(self, row: rows.Row) -> bytes:
-        body = bytes(row[-1])
-        if body[0] == MARK:
-            return body
-        number = max(self._dictionaries)
-        words = self._dictionaries[number] + _own_words(row[_UID], row[_KEY])
-        packer = zlib.compressobj(
-            _LEVEL, zlib.DEFLATED, -_WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, words
-        )
-        packed = bytes((MARK, number | OWN)) + packer.compress(body) + packer.flush()
-        return packed if len(packed) < len(body) else body
-
-    def _learn(self, bodies: Sequence[bytes]) -> list[Statement]:
-        """What keeps the dictionary, where this is the first time and there is enough to see."""
-        if not self._dictionaries:
-            self._read_all()
-        if self._dictionaries or len(bodies) < SAMPLE_MIN:
-            return []
-        words = b"".join(bytes(body) for body in _spread(bodies))[-DICTIONARY_BYTES:]
-        self._dictionaries[1] = words
-        return list(statements.insert_blobs([(f"{PREFIX}{1:03}", words, None)]))
-
     def _dictionary(self, number: int) -> bytes:
-        if number not in self._dictionaries:
-            self._read_all()
-        return self._dictionaries[number]
+        words = self._dictionaries.get(number)
+        if words is None:
+            self._dictionaries = known = self._read_all()
+            words = known[number]
+        return words
 
-    def _read_all(self) -> None:
-        found = self._driver.read(
-            "SELECT digest, body FROM blobs WHERE digest >= ? AND digest < ?", (PREFIX, "packing0")
-        )
-        for name, words in found:
-            self._dictionaries[int(name.removeprefix(PREFIX))] = bytes(words)
+    def _read_all(self) -> dict[int, bytes]:
+        """Name by name: in what order names are is for a server to say, and differs."""
+        found: dict[int, bytes] = {}
+        while body := self._driver.read(
+            "SELECT body FROM blobs WHERE digest = ?", (_name(len(found) + 1),)
+        ):
+            found[len(found) + 1] = bytes(body[0][0])
+        return found
+
+
+def _name(number: int) -> str:
+    return f"{PREFIX}{number:03}"
+
+
+def _packed(row: rows.Row, number: int, words: bytes) -> bytes:
+    body = bytes(row[-1])
+    if body[0] == MARK:
+        return body
+    words += _own_words(row[_UID], row[_KEY])
+    packer = zlib.compressobj(
+        _LEVEL, zlib.DEFLATED, -_WINDOW, _MEMORY, zlib.Z_DEFAULT_STRATEGY, words
+    )
+    packed = bytes((MARK, number | OWN)) + packer.compress(body) + packer.flush()
+    return packed if len(packed) < len(body) else body
+
+
+def _learned(bodies: Sequence[bytes]) -> dict[int, bytes]:
+    """A first dictionary, where there is enough to see."""
+    if len(bodies) < SAMPLE_MIN:
+        return {}
+    return {1: b"".join(bytes(body) for body in _spread(bodies))[-DICTIONARY_BYTES:]}
 
 
 def _own_words(uid: str, key: str | None) -> bytes:

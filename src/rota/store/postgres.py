@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import re
 import time
@@ -15,8 +16,14 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.types.numeric import Int8Dumper
 
 from rota.core.facts.errors import Rejected, Unavailable
-from rota.store.errors import Contradiction, NotLeading, OutcomeUnknown
-from rota.store.patience import PatientConnection
+from rota.store.errors import Contradiction, Forgotten, NotLeading, OutcomeUnknown
+from rota.store.patience import (
+    ENCODING,
+    PatientConnection,
+    plain_connection,
+    refuse_encoding,
+    settle,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -48,10 +55,14 @@ FENCE = (
     b"SELECT 1 / count(*) FROM"
     b" (SELECT 1 FROM meta WHERE key = 'epoch' AND value = $1 FOR SHARE) AS mine"
 )
+LOCK = b"SELECT pg_backend_pid() FROM (SELECT pg_advisory_lock($1)) AS taken"
+HOLD = FENCE.decode().replace("$1", "%s")
 TAKE_OVER = (
     b"INSERT INTO meta (key, value) VALUES ('epoch', '1') ON CONFLICT (key)"
     b" DO UPDATE SET value = (meta.value::bigint + 1)::text RETURNING value"
 )
+#: No reign: nothing can be written before the next one.
+OVER = "over"
 STATEMENTS_PREPARED = 200
 
 
@@ -75,16 +86,24 @@ class PostgresDriver:
         self._native: dict[str, bytes] = {}
         #: The number of this reign; empty until the tables are there.
         self._epoch = ""
+        #: The last batch of this reign that is certainly on record.
+        self._last: Probe | None = None
         try:
             self._writer = self._lead(wait_s)
         except psycopg.Error as error:
             raise self._translated(error) from error
 
     def lead(self) -> None:
-        try:
-            ((self._epoch,),) = self._connected().execute(TAKE_OVER).fetchall()
-        except psycopg.Error as error:
-            raise self._translated(error) from error
+        self._last = None
+        for again in (True, False):
+            connection = self._connected()
+            try:
+                ((self._epoch,),) = connection.execute(TAKE_OVER).fetchall()
+            except psycopg.Error as error:
+                if not (connection.closed and again):
+                    raise self._refused(error) from error
+            else:
+                return
 
     def prove(self) -> None:
         """Asked over the very connection that holds the lock, or over one that got it again."""
@@ -94,7 +113,7 @@ class PostgresDriver:
                 connection.execute(FENCE, (self._epoch,))
             except psycopg.Error as error:
                 if not (connection.closed and again):
-                    raise self._translated(error) from error
+                    raise self._refused(error) from error
             else:
                 return
 
@@ -108,13 +127,15 @@ class PostgresDriver:
                 if not connection.closed or probe is None:
                     raise self._translated(error) from error
                 if self._happened(probe, error, deadline_s):
+                    self._last = probe
                     return
                 # It is not there: the server was gone before it heard of it.
                 if not again:
                     raise self._translated(error) from error
             except psycopg.Error as error:
-                raise self._translated(error) from error
+                raise self._refused(error) from error
             else:
+                self._last = probe or self._last
                 return
 
     def _transact(self, connection: PatientConnection, statements: Sequence[Statement]) -> None:
@@ -158,12 +179,25 @@ class PostgresDriver:
         text = "SELECT tablename FROM pg_tables WHERE schemaname = ANY (current_schemas(false))"
         return frozenset(name for (name,) in self.read(text))
 
-    def engine(self) -> sa.Engine:
+    def engine(self, *, reigns: bool = False) -> sa.Engine:
         import sqlalchemy as sa
 
-        return sa.create_engine(
-            "postgresql+psycopg://", creator=lambda: psycopg.connect(self._conninfo)
+        engine = sa.create_engine(
+            "postgresql+psycopg://",
+            creator=lambda: plain_connection(self._conninfo),
+            poolclass=sa.NullPool,
         )
+        sa.event.listen(engine, "handle_error", self._raise_translated)
+        if reigns:
+            sa.event.listen(
+                engine, "begin", lambda connection: connection.exec_driver_sql(HOLD, (self._epoch,))
+            )
+        return engine
+
+    def _raise_translated(self, context: sa.ExceptionContext) -> None:
+        error = context.original_exception
+        if isinstance(error, psycopg.Error) and (found := self._translated(error)) is not error:
+            raise found from error
 
     def tidy(self) -> None:
         """Nothing: the server tidies by itself."""
@@ -180,6 +214,7 @@ class PostgresDriver:
             autocommit=True,
             connect_timeout=CONNECT_TIMEOUT_S,
             application_name="rota",
+            client_encoding=ENCODING,
             cursor_factory=psycopg.RawCursor,
             tcp_user_timeout=TCP_TIMEOUT_MS,
             keepalives_idle=KEEPALIVE_IDLE_S,
@@ -192,7 +227,12 @@ class PostgresDriver:
         # Left alone, psycopg sends the smallest type that holds a number, and a statement would
         # be prepared again for each mix of sizes.
         connection.adapters.register_dumper(int, Int8Dumper)
-        connection.execute(f"SET statement_timeout = '{statement_s}s'".encode())
+        try:
+            refuse_encoding(connection, self.name)
+            settle(connection, statement_s)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def _ask(self) -> None:
@@ -203,9 +243,20 @@ class PostgresDriver:
         if self._writer.closed:
             try:
                 self._writer = self._lead(LOCK_AGAIN_S)
+                self._refuse_loss()
             except psycopg.Error as error:
                 raise self._translated(error) from error
         return self._writer
+
+    def _refuse_loss(self) -> None:
+        """After a new connection: a server that took the place of another one may know less. Its
+        log has no gap, so the last batch stands for all."""
+        if self._last is None:
+            return
+        text, values = self._last.kept()
+        if not self._writer.execute(self._translate(text), values).fetchall():
+            self._epoch = OVER
+            raise Forgotten(f"{self.name} has lost what it had confirmed: the state is read anew")
 
     def _lead(self, wait_s: float) -> PatientConnection:
         """A connection that holds the lock. What an earlier one was doing has ended by then."""
@@ -213,20 +264,39 @@ class PostgresDriver:
         try:
             connection.execute("SET synchronous_commit = on")
             connection.execute(f"SET lock_timeout = {round(wait_s * 1000)}".encode())
-            connection.execute("SELECT pg_advisory_lock($1)", (LEADER_LOCK,))
+            (found,) = connection.execute(LOCK, (LEADER_LOCK,)).fetchall()
+            if found[0] != connection.info.backend_pid:
+                self._refuse_shared(found[0])
         except BaseException:
             connection.close()
             raise
         connection.ask = None
         return connection
 
+    def _refuse_shared(self, pid: int) -> None:
+        """Behind a pooler: where the server's connections go from client to client between two
+        transactions, a lock that one of them holds keeps nobody out.
+        """
+        with contextlib.closing(self._connect(WRITE_S)) as other:
+            other.execute("BEGIN")
+            found = other.execute("SELECT pg_backend_pid()").fetchall()
+            other.execute("ROLLBACK")
+        if found == [(pid,)]:
+            raise Rejected(
+                f"{self.name} is behind a pooler that lends each connection for one transaction:"
+                " name the server itself, or a pooler in session mode",
+                field="database",
+            )
+
     def _happened(self, probe: Probe, error: psycopg.Error, deadline_s: float) -> bool:
         """Whether a commit took place whose answer was lost."""
-        (text, values), expected = probe()
+        (text, values), expected = probe.committed()
         while True:
             try:
                 self._writer = self._lead(LOCK_AGAIN_S)
                 found = self._writer.execute(self._translate(text), values).fetchall()
+                if found != [expected]:
+                    self._refuse_loss()
                 return found == [expected]
             except psycopg.OperationalError as again:
                 if time.monotonic() > deadline_s:
@@ -251,6 +321,12 @@ class PostgresDriver:
                 self._native[text] = native
         return native
 
+    def _refused(self, error: psycopg.Error) -> Exception:
+        """Why nothing was written. After a failover the next try may find the new server."""
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            self._writer.close()
+        return self._translated(error)
+
     def _translated(self, error: psycopg.Error) -> Exception:
         """The error as one line for people; our own mistakes stay what they are."""
         if isinstance(error, errors.DiskFull):
@@ -263,9 +339,16 @@ class PostgresDriver:
             )
         if isinstance(error, (errors.InvalidCatalogName, errors.InvalidAuthorizationSpecification)):
             return Rejected(f"{self.name}: {_line(error)}", field="database")
+        if isinstance(error, errors.ReadOnlySqlTransaction):
+            return Unavailable(f"{self.name} takes no changes: it is a replica, or set read-only")
+        if isinstance(error, errors.InsufficientPrivilege):
+            return Unavailable(
+                f"cannot use {self.name}: {_line(error)}; make its user the owner of the database"
+            )
         if isinstance(error, psycopg.IntegrityError):
             return Contradiction(_line(error))
-        if isinstance(error, psycopg.OperationalError):
+        # An InternalError is the server's: a page that it cannot read, say.
+        if isinstance(error, (psycopg.OperationalError, psycopg.InternalError)):
             return Unavailable(f"cannot use {self.name}: {_line(error)}")
         return error
 

@@ -138,7 +138,7 @@ class SqliteReader:
     def write(self, statements: Sequence[Statement], probe: Probe | None = None) -> None:
         _refuse_writing(self.name)
 
-    def engine(self) -> sa.Engine:
+    def engine(self, *, reigns: bool = False) -> sa.Engine:
         _refuse_writing(self.name)
 
     def tidy(self) -> None:

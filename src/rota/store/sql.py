@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import TYPE_CHECKING, Any
 
 from rota.core.facts.site.audit import Audited
@@ -67,7 +68,10 @@ class SqlStore:
     def lead(self) -> None:
         """Take over from the controller that led before."""
         self.driver.lead()
+        # What another one has written since, or a server has lost, is on disk otherwise.
         self._months.forget()
+        self._packing.forget()
+        self._swept.clear()
 
     def prove(self) -> None:
         """Raises ``Unavailable`` unless this process leads. In the thread that commits."""
@@ -80,7 +84,7 @@ class SqlStore:
         if not plan:
             return
         try:
-            self.driver.write(plan, (lambda: _probe(batch)) if batch.events else None)
+            self.driver.write(plan, LastEvent(batch.events[-1]) if batch.events else None)
         except BaseException:
             self._months.forget()
             raise
@@ -266,9 +270,9 @@ class SqlStore:
             self.driver.write(list(statements.insert_blobs(fresh)))
         return len(fresh)
 
-    def pack(self, before_s: float, *, limit: int = 100) -> int:
+    def pack(self, before_s: float, *, now_s: float = inf, limit: int = 100) -> int:
         """Pack what was written before a time; see ``packing.py`` and ``log/paging.py``."""
-        return self._packing.run(before_s, limit) + self._paging.run(before_s)
+        return self._packing.run(before_s, now_s, limit) + self._paging.run(before_s, now_s)
 
     def bookmark(self, name: str) -> str:
         found = self.driver.read("SELECT value FROM meta WHERE key = ?", (f"bookmark {name}",))
@@ -292,8 +296,22 @@ class SqlStore:
         self.driver.close()
 
 
-def _probe(batch: Batch) -> tuple[Statement, rows.Row]:
-    """How to find out whether a batch is on disk: its last event is there, word for word."""
-    last = rows.event_row(batch.events[-1])
-    columns = ", ".join(statements.EVENT_COLUMNS)
-    return (f"SELECT {columns} FROM events WHERE seq = ?", last[:1]), last
+class LastEvent:
+    """What became of a batch, by its last event. See ``driver.Probe``."""
+
+    def __init__(self, event: Recorded) -> None:
+        self._event = event
+
+    def committed(self) -> tuple[Statement, rows.Row]:
+        row = rows.event_row(self._event)
+        columns = ", ".join(statements.EVENT_COLUMNS)
+        return (f"SELECT {columns} FROM events WHERE seq = ?", row[:1]), row
+
+    def kept(self) -> Statement:
+        """It may be on a page by now, or forgotten: but no number is used again."""
+        number = self._event.seq
+        text = (
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM events WHERE seq >= ?) OR EXISTS (SELECT 1"
+            " FROM meta WHERE CASE WHEN key = 'next_seq' THEN CAST(value AS BIGINT) > ? END)"
+        )
+        return text, (number, number)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import sqlite3
@@ -114,7 +115,7 @@ class SqliteDriver:
         text = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite!_%'"
         return frozenset(name for (name,) in self.read(f"{text} ESCAPE '!'"))
 
-    def engine(self) -> sa.Engine:
+    def engine(self, *, reigns: bool = False) -> sa.Engine:
         import sqlalchemy as sa
 
         engine = sa.create_engine("sqlite://", creator=self._connect, poolclass=sa.NullPool)
@@ -122,7 +123,13 @@ class SqliteDriver:
         sa.event.listen(
             engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN IMMEDIATE")
         )
+        sa.event.listen(engine, "handle_error", self._raise_translated)
         return engine
+
+    def _raise_translated(self, context: sa.ExceptionContext) -> None:
+        error = context.original_exception
+        if isinstance(error, sqlite3.Error) and (found := self._translated(error)) is not error:
+            raise found from error
 
     def tidy(self) -> None:
         """Move the log into the database while nobody waits for a commit."""
@@ -246,12 +253,29 @@ def _make_file(path: Path) -> None:
     if path.is_dir():
         raise Rejected(f"{path} is a folder, not a database", field="database")
     try:
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise _refused(path, error) from error
+    try:
+        _try_lock(path, fd)
+    finally:
+        os.close(fd)
     # The log lives beside the file, so the folder must take new files even when the file is there.
     if not os.access(folder, os.W_OK | os.X_OK, effective_ids=True):
         raise _refused(path, None)
+
+
+def _try_lock(path: Path, fd: int) -> None:
+    """SQLite itself would say that another program has the lock. It locks other bytes than this."""
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_SH | fcntl.LOCK_NB, 1)
+    except (BlockingIOError, PermissionError):
+        return
+    except OSError as error:
+        raise Unavailable(
+            f"cannot use the database {path}: its file system has no locks ({error.strerror});"
+            " keep it on a local disk"
+        ) from error
 
 
 def _refused(path: Path, error: OSError | None) -> RotaError:

@@ -14,6 +14,7 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
+from rota.believed_time import believed_s
 from rota.paths import ENDED_LOGS
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 #: What was touched since then stays where it is.
 QUIET_S = 3600.0
+#: In the agent's folder: how late it was when old days were last looked for.
+LOOKED = "logs-looked"
 
 
 def file_away(logs: Path, before_s: float, alive: frozenset[str]) -> int:
@@ -64,6 +67,18 @@ def drop_old_days(logs: Path, before_s: float, alive: frozenset[str]) -> int:
             if datetime.fromisoformat(folder.name).date() + timedelta(days=1) <= before:
                 days += _drop(folder.path, alive)
     return days
+
+
+def trusted_s(agent: Path, now_s: float) -> float:
+    """The time by which days are old, where the clock may be wrong. ``agent``: its folder."""
+    path, known_s = agent / LOOKED, None
+    with suppress(OSError, ValueError):
+        known_s = float(path.read_text())
+    found_s = believed_s(now_s, known_s)
+    # On a full disk it is as before.
+    with suppress(OSError):
+        path.write_text(repr(found_s))
+    return found_s
 
 
 def _drop(folder: str, alive: frozenset[str]) -> bool:

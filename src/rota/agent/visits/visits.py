@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away
+from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away, trusted_s
 from rota.agent.visits.log_order import LogOrder
 from rota.agent.visits.logs import Logs, close_to_others, drop_beginning
 from rota.agent.visits.terminals import Terminals
@@ -123,7 +123,8 @@ class Visits:
         while True:
             await asyncio.to_thread(file_away, logs, time.time() - QUIET_S, self._uids())
             if self._config.log_days:
-                before_s = time.time() - self._config.log_days * DAY_S
+                now_s = await asyncio.to_thread(trusted_s, self._config.folder, time.time())
+                before_s = now_s - self._config.log_days * DAY_S
                 await asyncio.to_thread(drop_old_days, logs, before_s, self._uids())
             await asyncio.sleep(LOOK_S)
 

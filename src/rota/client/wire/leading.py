@@ -7,7 +7,7 @@ import time
 from http.client import HTTPException
 from typing import TYPE_CHECKING
 
-from rota.client.wire.ways import connection_to
+from rota.client.wire.ways import KNOCK_S, connection_to
 from rota.heads import LEADER_HEADER
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def await_answer(
 
 def leads(address: str, fingerprint: str) -> bool:
     """Whether a head says that it leads."""
-    connection, prefix = connection_to(address, SAY_S, fingerprint)
+    connection, prefix = connection_to(address, SAY_S, fingerprint, KNOCK_S)
     try:
         connection.request("GET", f"{prefix}/healthz")
         answer = connection.getresponse()

@@ -6,13 +6,14 @@ import ssl
 from http.client import HTTPSConnection
 from typing import cast
 
+from rota.client.wire.ways import KnockingConnection
 from rota.fingerprints import WrongCertificate, check, context_for, explain
 
 #: What the first bytes of a server without TLS are taken for.
 _NO_TLS = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST"})
 
 
-class PinnedConnection(HTTPSConnection):
+class PinnedConnection(HTTPSConnection, KnockingConnection):
     """Says nothing before the certificate was looked at."""
 
     def __init__(self, host: str, port: int | None, timeout_s: float, fingerprint: str) -> None:

@@ -8,6 +8,9 @@ from urllib.parse import urlsplit
 
 from rota.client.errors import ClientError
 
+#: So long a machine may take to let a caller in, where there is another one to ask.
+KNOCK_S = 0.5
+
 
 class UnixConnection(HTTPConnection):
     """HTTP over a unix socket."""
@@ -22,8 +25,31 @@ class UnixConnection(HTTPConnection):
         self.sock.connect(self.path)
 
 
-def connection_to(address: str, timeout_s: float, fingerprint: str) -> tuple[HTTPConnection, str]:
+class KnockingConnection(HTTPConnection):
+    """HTTP over the network. ``knock_s``: how long the other machine may take to let us in, which a
+    busy server does at once; None: as long as the server may take for everything else.
+    """
+
+    knock_s: float | None = None
+
+    def connect(self) -> None:
+        patience_s = self.timeout if self.knock_s is None else self.knock_s
+        self.sock = socket.create_connection((self.host, self.port), patience_s)
+        self.sock.settimeout(self.timeout)
+        self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def connection_to(
+    address: str, timeout_s: float, fingerprint: str, knock_s: float | None = None
+) -> tuple[HTTPConnection, str]:
     """A connection that is not open yet, and the prefix of every path behind it."""
+    connection, prefix = _connection_to(address, timeout_s, fingerprint)
+    if isinstance(connection, KnockingConnection):
+        connection.knock_s = knock_s
+    return connection, prefix
+
+
+def _connection_to(address: str, timeout_s: float, fingerprint: str) -> tuple[HTTPConnection, str]:
     parts = urlsplit(address)
     if parts.scheme == "unix":
         return UnixConnection(parts.path, timeout_s), ""
@@ -36,4 +62,4 @@ def connection_to(address: str, timeout_s: float, fingerprint: str) -> tuple[HTT
         raise ClientError(
             f"the token names a certificate and {address} is not encrypted: use https://"
         )
-    return HTTPConnection(host, parts.port, timeout=timeout_s), prefix
+    return KnockingConnection(host, parts.port, timeout=timeout_s), prefix

@@ -2,6 +2,7 @@
 
 rounds                           how a chore is done for ever
 retention, garbage               what is forgotten; how the collector of Python is set
+trusted_time                     by which time, where the clock may be wrong
 audit_shipping                   the audit in a file, or in syslog
 saved_work                       saved work of jobs: what is there, what is dropped
 node_keys                        new keys for nodes

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rota.controller.agents.bundles import in_use
+from rota.controller.chores.trusted_time import trusted_s
 from rota.store.archive.writing import write as write_archive
 from rota.store.sql import SqlStore
 
@@ -35,7 +35,7 @@ async def forget_old_jobs(host: Host, days: int, archive: str = "") -> None:
     Where there is an archive, jobs are in it before they go: of whole days, so that it gets a file
     in a day and not in an hour.
     """
-    before_s = host.clock.now_s() - days * DAY_S
+    before_s = await trusted_s(host, "old jobs") - days * DAY_S
     if archive:
         before_s -= before_s % DAY_S
         await host.read(partial(_archive, archive, before_s))
@@ -66,7 +66,7 @@ def _drop_blobs(digests: list[str], before_s: float, store: Store) -> None:
 
 async def forget_old_audit(host: Host, days: int) -> None:
     """A page at a time, so that commits come in between."""
-    before_s = host.clock.now_s() - days * DAY_S
+    before_s = await trusted_s(host, "old records of the audit") - days * DAY_S
     while await host.write(partial(_prune_audit, before_s)):
         pass
 
@@ -87,13 +87,13 @@ def _seal(store: Store) -> int:
 
 async def pack_old_rows(host: Host) -> None:
     """A few at a time between ticks."""
-    before_s = host.clock.now_s() - PACKED_S
-    while await host.write(partial(_pack, before_s)):  # noqa: ASYNC110 - pauses between pieces
+    now_s = host.clock.now_s()
+    while await host.write(partial(_pack, now_s)):  # noqa: ASYNC110 - pauses between pieces
         await asyncio.sleep(PACK_PAUSE_S)
 
 
-def _pack(before_s: float, store: Store) -> int:
-    return store.pack(before_s)
+def _pack(now_s: float, store: Store) -> int:
+    return store.pack(now_s - PACKED_S, now_s=now_s)
 
 
 async def prune_once(host: Host, before_s: float) -> int:
@@ -112,5 +112,5 @@ def _prune(before_s: float, keep: frozenset[int], store: Store) -> int:
 
 
 async def drop_unused_bundles(host: Host, shelf: BundleShelf, days: int) -> None:
-    before_s = time.time() - days * DAY_S
+    before_s = await trusted_s(host, "old bundles") - days * DAY_S
     await asyncio.to_thread(shelf.drop_unused, in_use(host.cluster), before_s)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.controller.chores.trusted_time import trusted_s
 from rota.controller.launches.launch import (
     CHECKPOINT_DIR,
     CHECKPOINT_STORE,
@@ -116,7 +117,7 @@ class SavedWork:
 
     async def drop_old(self, days: int) -> int:
         """Remove what jobs left that ended so long ago, or that nobody knows any more."""
-        before_s = self._host.clock.now_s() - days * DAY_S
+        before_s = await trusted_s(self._host, "old saved work") - days * DAY_S
         old = [
             name
             for name, (_, folder) in (await self.listed()).items()

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.core.facts.errors import Rejected, Unavailable
 from rota.store import rows, statements
+from rota.store.forget.prune import read_marks
 from rota.store.rows import FORMAT
 
 if TYPE_CHECKING:
@@ -90,10 +91,11 @@ class _Writing:
 
     def __init__(self, store: SqlStore, folder: Path) -> None:
         self._read, self._plain, self._folder = store.driver.read, store.plain, folder
-        self._log = store.log
+        self._log, self._driver = store.log, store.driver
 
     def run(self, before_s: float) -> Written:
         cluster = self._cluster()
+        self._refuse_other_past()
         jobs = self._add("jobs", self._new("jobs", before_s))
         arrays = self._add("arrays", self._new("arrays", before_s))
         told = _told(self._folder / SITE)
@@ -117,6 +119,24 @@ class _Writing:
         if known != cluster:
             raise Rejected.bad("archive", str(self._folder), "the folder of no other cluster")
         return str(cluster)
+
+    def _refuse_other_past(self) -> None:
+        """After a backup was put back numbers are given out again: the archive would be of two
+        pasts, each of which says something else of the same job."""
+        if not (files := files_of(self._folder, "events")):
+            return
+        (known,) = _last_row(files[-1])
+        found = self._log.rows(after=known[0] - 1, limit=1)
+        is_there = bool(found) and found[0][0] == known[0]
+        if is_there and (found[0][1], bytes(found[0][-1])) == (known[1], known[-1]):
+            return
+        if is_there or read_marks(self._driver).next_seq <= known[0]:
+            raise Rejected.bad(
+                "archive",
+                str(self._folder),
+                "a folder without the days after the backup that this database comes from:"
+                " name a new one",
+            )
 
     def _new(self, table: str, before_s: float) -> list[int]:
         """The numbers of what was over before a time, and is in no file yet."""
@@ -167,6 +187,12 @@ class _Writing:
                 (*row[:place], self._plain(bytes(row[place]), *own(row)), *row[place + 1 :])
                 for row in group
             ]
+
+
+def _last_row(path: Path) -> list[rows.Row]:
+    with arrow().parquet.ParquetFile(path) as file:
+        group = file.read_row_group(file.num_row_groups - 1)
+        return [tuple(row.values()) for row in group.slice(group.num_rows - 1).to_pylist()]
 
 
 def _told(path: Path) -> dict[str, str]:

@@ -27,15 +27,22 @@ _AT = statements.EVENT_COLUMNS.index("at_s")
 _BOOKMARK = "bookmark paged events"
 
 
+def is_old(at_s: float, before_s: float, now_s: float) -> bool:
+    """Whether something was written before a time. What is dated later than now was, too, while
+    the clock was wrong: nothing that comes after it may wait for that day.
+    """
+    return at_s < before_s or at_s > now_s
+
+
 class Paging:
     """The pages of one database."""
 
     def __init__(self, driver: DatabaseDriver, plain: Callable[[bytes], bytes]) -> None:
         self._driver, self._plain = driver, plain
 
-    def run(self, before_s: float) -> int:
+    def run(self, before_s: float, now_s: float) -> int:
         """Some of the events from before a time. How many it is done with: pages are full."""
-        found = takewhile(lambda row: row[_AT] < before_s, self._next())
+        found = takewhile(lambda row: is_old(row[_AT], before_s, now_s), self._next())
         runs = [[*run] for _, run in groupby(found, page.stays)]
         plan: list[Statement] = []
         done = last = 0

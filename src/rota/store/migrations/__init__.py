@@ -37,7 +37,7 @@ def prepare(driver: DatabaseDriver) -> None:
         if version != HEAD:
             # A new reign, so that no other head takes this one, which is busy, for a silent leader.
             driver.lead()
-            upgrade(driver.engine())
+            upgrade(driver.engine(reigns=True))
 
 
 def _version(driver: DatabaseDriver) -> str | None:
