@@ -164,6 +164,9 @@ class EngineSite:
         path = self.folder / "fault"
         path.write_text(kind) if kind else path.unlink(missing_ok=True)
 
+    def log(self) -> str:
+        return (self.folder / "host.log").read_text()
+
     def inside(self) -> list[Path]:
         """What the engine has been given, ever."""
         return sorted((self.folder / "jobs").iterdir())

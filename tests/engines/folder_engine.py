@@ -3,7 +3,7 @@
 It has what the large ones have: ids of its own, a queue, an accounting that outlives the list, a
 controller that may be away, and answers that are lost on their way. A file ``fault`` in its folder
 says what goes wrong: ``away``, ``full``, ``paced``, ``refuse``, ``lost-answer``, ``hold``,
-``deaf``.
+``deaf``, ``forgetful``, ``broken``, ``clinging``.
 """
 
 from __future__ import annotations
@@ -94,6 +94,8 @@ class FolderEngine:
             raise Paced("it has enough to start")
         if fault == "refuse":
             raise EngineRefused("such jobs are not taken here")
+        if fault == "broken":
+            raise ValueError("a bug of this driver")
         number = str(len(list((self._folder / "jobs").iterdir())) + 1)
         job = self._folder / "jobs" / number
         job.mkdir()
@@ -121,6 +123,8 @@ class FolderEngine:
 
     async def find(self, uids: Iterable[str]) -> list[EngineJob]:
         wanted = set(uids)
+        if self._fault() == "forgetful":
+            raise EngineAway("the accounting of the folder engine is down")
         return [job for job in await self.jobs() if job.uid in wanted]
 
     def _all(self) -> list[EngineJob | None]:
@@ -138,7 +142,7 @@ class FolderEngine:
             id=path.name,
             phase=phase,
             reason="held by the folder engine" if phase is EnginePhase.WAITING else "",
-            node=facts["node"],
+            node="" if phase is EnginePhase.WAITING else facts["node"],
             submitted_s=facts["submitted_s"],
             started_s=start.get("at_s", 0.0),
             ended_s=end.get("at_s", 0.0),
@@ -168,7 +172,9 @@ class FolderEngine:
         await self.signal(job, signal.SIGTERM if grace_s else signal.SIGKILL)
 
     async def forget(self, job: EngineJob) -> None:
-        return
+        if self._fault() == "clinging":
+            raise EngineAway("the folder engine does not let go")
+        (self._folder / "jobs" / job.id / "forgotten").touch()
 
     async def read_log(
         self, job: EngineJob, stream: str, offset: int, limit: int, lines: int = 0

@@ -174,6 +174,63 @@ def test_a_job_that_vanished_from_the_engine_is_tried_again_under_a_new_name(sit
     assert shown["attempts"][0]["cause_code"] == "node_lost"
 
 
+def test_an_accounting_that_is_down_holds_up_no_other_job(site: EngineSite):
+    vanished = site.box.job(["sleep", "600"], retries=1)
+    site.box.reach(vanished, "running")
+    site.fault("forgetful")
+    (site.inside()[0] / "order.json").write_text('{"key": "gone"}')
+    said = "the accounting of the folder engine is down"
+    until(lambda: said in site.log(), "the engine to ask in vain")
+
+    others = [site.box.job(["true"]) for _ in range(2)]
+
+    assert {site.box.ended(job)["state"] for job in others} == {"completed"}
+    assert cluster_state(site) == "up"
+    assert len(site.box.api("GET", f"/jobs/{vanished}")[1]["attempts"]) == 1
+    site.fault("")
+    until(lambda: len(site.box.api("GET", f"/jobs/{vanished}")[1]["attempts"]) == 2, "a retry")
+
+
+def test_what_the_engine_does_not_let_go_at_first_is_dropped_later(site: EngineSite):
+    site.fault("clinging")
+    job = site.box.ran(["echo", "kept"])
+    kept = site.box.state / "engines" / "lab" / "logs"
+    until(lambda: [path.read_text() for path in kept.glob("*.stdout")] == ["kept\n"], "the copy")
+
+    site.fault("")
+
+    until((site.inside()[0] / "forgotten").exists, "the engine to be told")
+    assert site.box.output(job["id"]) == "kept\n"
+
+
+def test_what_ran_on_a_machine_that_left_while_nobody_looked_is_told(site: EngineSite):
+    job = site.box.job(["sh", "-c", "sleep 4; echo told"], node_list=["f2.lab"])
+    site.box.reach(job, "running")
+    site.kill()
+
+    config = site.folder / "rota.toml"
+    config.write_text(config.read_text() + "nodes = 1\n")
+    site.begin()
+
+    assert site.box.ended(job)["state"] == "completed"
+    assert site.box.output(job) == "told\n"
+    _, page = site.box.api("GET", "/nodes")
+    notes = {node["name"]: node["note"] or "" for node in page["items"]}
+    assert "does not list it any more" in notes["f2.lab"]
+
+
+def test_a_driver_that_breaks_on_a_job_says_so_and_runs_the_others(site: EngineSite):
+    site.fault("broken")
+    bad = site.box.ran(["true"])
+    site.fault("")
+
+    good = site.box.ran(["true"])
+
+    assert (bad["state"], good["state"]) == ("failed", "completed")
+    assert "cannot be handed in to engine lab" in str(bad)
+    assert "a bug of this driver" in str(bad)
+
+
 def test_jobs_of_others_in_the_engine_are_left_alone(site: EngineSite):
     stranger = site.folder / "jobs" / "999"
     stranger.mkdir()

@@ -12,6 +12,7 @@ from rota.backends.reconcile import Absences, look
 from rota.core.facts.states import Cause
 
 NODES = {"n1": "n1.lab"}
+NOW_S = 1_790_000_000.0
 
 
 @pytest.fixture
@@ -41,7 +42,14 @@ def entry(
 
 def looked(listing: list[EngineJob], *entries: EngineEntry):
     known = {each.uid: each for each in entries}
-    return look(known, listing, set(), Absences(10.0), 0.0, NODES)
+    return look(known, listing, set(), Absences(10.0), 5.0, NODES, NOW_S)
+
+
+def test_what_is_adopted_waits_from_now_on_as_the_calendar_counts():
+    found = looked([job(EnginePhase.WAITING)])
+
+    (adopted,) = found.changed
+    assert (adopted.state, adopted.at_s) == (Stance.SUBMITTED, NOW_S)
 
 
 def test_an_end_that_was_forgotten_is_no_news_for_as_long_as_the_engine_lists_it(
@@ -51,15 +59,16 @@ def test_an_end_that_was_forgotten_is_no_news_for_as_long_as_the_engine_lists_it
     journal.put([entry(Stance.ENDED, end=ended)])
     journal.forget(["a"], 0.0)
 
-    news = journal.without_past([ended, job(EnginePhase.ENDED, "b"), job(EnginePhase.RUNNING, "a")])
+    others = [job(EnginePhase.ENDED, "b"), job(EnginePhase.RUNNING, "a")]
+    news, left = journal.without_past([ended, *others])
 
-    assert news == [job(EnginePhase.ENDED, "b"), job(EnginePhase.RUNNING, "a")]
+    assert (news, left) == (others, [ended])
 
 
 def test_an_end_that_is_not_forgotten_yet_is_news(journal: EngineJournal):
     journal.put([entry()])
 
-    assert journal.without_past([job(EnginePhase.ENDED)]) == [job(EnginePhase.ENDED)]
+    assert journal.without_past([job(EnginePhase.ENDED)]) == ([job(EnginePhase.ENDED)], [])
 
 
 @pytest.mark.parametrize("phase", [EnginePhase.WAITING, EnginePhase.RUNNING])

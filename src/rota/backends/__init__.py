@@ -13,12 +13,14 @@ machine above it is the agent's own, and the controller sees nodes like any othe
 
     journal       what has been asked of an engine, on disk before it is asked
     reconcile     the engine's list held against the journal: what follows
+    lost          what the list no longer has, asked of all that remembers
     pace          how long to wait before an engine is asked again
     intake        from attempts that shall start to submits
     gangs         members of a gang: when all are there, and how one job stands for all
     flow          how many attempts an engine gets before there is room for them
     metering      what waits inside an engine, and what of it comes back
     news          what an engine shows, in the words of the agent's state machine
+    register      its machines on disk: one may leave while nobody looks
     machines      the engine's machines as nodes: names, cluster, what keeps jobs off
     node_session  one node of an engine in the controller's eyes
     visits        people who come into running jobs

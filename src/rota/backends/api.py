@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 class EngineError(Exception):
     """Base of the four. Its text is one line for people, in the engine's own words."""
 
+    #: How long the engine itself asks us to wait; 0: it does not say.
+    after_s = 0.0
+
 
 class EngineRefused(EngineError):
     """It never will: the engine does not take such a job. ``fault`` says for whose sake."""
@@ -67,6 +70,8 @@ class EngineJob(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     phase: EnginePhase
     #: Why it waits, in the engine's own words.
     reason: str = ""
+    #: It waits because an operator of the engine has said so: it stays there until they say more.
+    held: bool = False
     #: The engine's node that it runs or ran on; of a gang that is one job, all of them.
     node: str = ""
     nodes: tuple[str, ...] = ()

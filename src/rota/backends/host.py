@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.backends.api import EngineAway, EngineError, EnginePhase, EngineRefused, Feature
+from rota.backends.api import EngineError, EnginePhase, EngineRefused, Feature
 from rota.backends.flow import Flow
 from rota.backends.gangs import spread
 from rota.backends.intake import Intake
 from rota.backends.journal import EngineEntry, Stance
 from rota.backends.logs import EngineLogs
+from rota.backends.lost import LostAttempts
 from rota.backends.machines import Machines, next_look_s, out_of_service, with_early
 from rota.backends.metering import PoolMeter
 from rota.backends.news import ended, known, started
@@ -31,14 +32,15 @@ from rota.backends.node_session import NodeSession
 from rota.backends.orders import Key, order_of
 from rota.backends.pace import EngineBreaker
 from rota.backends.pilot_tables import PREFIX
-from rota.backends.reconcile import Absences, look, one_each
+from rota.backends.reconcile import Absences, look
+from rota.backends.register import LEFT, MachineRegister
 from rota.backends.registry import EngineSettings
 from rota.backends.visits import EngineVisits
 from rota.core.facts.states import Cause
 from rota.session.instructions import Forget, GiveUp, Gone, KeeperAll, Queued, Seek, Signal, Spawn
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Coroutine, Sequence
     from pathlib import Path
 
     from rota.backends.api import Driver, EngineJob, EngineNode
@@ -67,9 +69,10 @@ class Engine:
         self._name, self._driver, self._journal = name, driver, journal
         self._home, self._url, self._token = home, url, token
         self._settings = settings or EngineSettings(kind=driver.kind)
-        cluster, inside_max = self._settings.cluster or name, self._settings.inside_max
-        self._machines = Machines(name, cluster, inside_max)
-        self._breaker = EngineBreaker(name)
+        inside_max = self._settings.inside_max
+        self._machines = Machines(name, self._settings.cluster or name, inside_max)
+        self._register = MachineRegister(home / "nodes")
+        self._breaker, self._nodes_breaker = EngineBreaker(name), EngineBreaker(f"{name} (nodes)")
         self._logs = EngineLogs(driver, home / "logs")
         self._absences = Absences(driver.settle_s)
         self._sessions: dict[str, NodeSession] = {}
@@ -77,7 +80,7 @@ class Engine:
         self._engine_nodes: dict[str, str] = {}
         #: What the engine showed of each living attempt when it was last looked at.
         self._seen: dict[str, EngineJob] = {}
-        self._meter = PoolMeter(inside_max, self._settings.give_back_s)
+        self._meter = PoolMeter(inside_max, self._settings.give_back_s, self._settings.begin_s)
         early = self._settings.early
         self._flow = Flow(getattr(driver, "early", 0.0) if early is None else early)
         self._intake = Intake(
@@ -89,7 +92,10 @@ class Engine:
             self._over,
             self._tell_waits,
         )
+        self._lost = LostAttempts(name, driver, journal, self._for_each, self._over, self._tell)
         self._errands: set[asyncio.Task[None]] = set()
+        #: What was forgotten, and could not be dropped from the engine then.
+        self._leftovers: asyncio.Task[None] | None = None
         self._listed = False
         self._stop = asyncio.Event()
 
@@ -98,7 +104,7 @@ class Engine:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGTERM, self._stop.set)
         loop.add_signal_handler(signal.SIGINT, self._stop.set)
-        await self._persist(self._driver.open)
+        await self._open()
         duties = [asyncio.create_task(self._hold_nodes()), asyncio.create_task(self._follow())]
         stopped = asyncio.create_task(self._stop.wait())
         done, _ = await asyncio.wait([*duties, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -112,38 +118,41 @@ class Engine:
         for task in done - {stopped}:
             task.result()
 
-    async def _persist(self, call: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def _open(self) -> None:
         while True:
             try:
-                await call()
-            except EngineAway as error:
-                await asyncio.sleep(self._breaker.failed(str(error)))
+                await self._driver.open()
+            except EngineRefused:
+                raise
+            except EngineError as error:
+                await asyncio.sleep(self._breaker.failed(str(error), error.after_s))
             else:
-                self._breaker.answered()
-                return
+                return self._breaker.answered()
 
     async def _hold_nodes(self) -> None:
         while True:
             asked_s = time.monotonic()
-            answered = await self._look_at_nodes()
+            silent_s = await self._look_at_nodes()
             specs = [session.spec for session in self._sessions.values()]
-            pause_s = next_look_s(specs, self._driver.poll_s, time.monotonic() - asked_s)
-            await asyncio.sleep(pause_s if answered else AGAIN_S)
+            took_s = time.monotonic() - asked_s
+            await asyncio.sleep(silent_s or next_look_s(specs, self._driver.poll_s, took_s))
 
-    async def _look_at_nodes(self) -> bool:
-        """Whether the engine has told of them."""
+    async def _look_at_nodes(self) -> float:
+        """0, or how long to wait before an engine is asked again that has not told of them."""
         try:
             listed = await self._driver.nodes()
         except EngineError as error:
-            self._breaker.failed(str(error))
-            return False
+            return self._nodes_breaker.failed(str(error), error.after_s)
+        self._nodes_breaker.answered()
         names = {self._machines.name_of(node.spec.name) for node in listed}
         for name, session in self._sessions.items():
             if name not in names:
-                session.become(out_of_service(session.spec, "the engine does not list it any more"))
-        for session in filter(None, map(self._take_node, listed)):
+                session.become(out_of_service(session.spec, LEFT))
+        held = {entry.node for entry in self._journal.entries.values()} - names
+        left = self._register.left(held - self._sessions.keys(), self._machines.name_of)
+        for session in filter(None, map(self._take_node, [*listed, *left])):
             self._begin(session.hold())
-        return True
+        return 0.0
 
     def _take_node(self, node: EngineNode) -> NodeSession | None:
         """A session for a machine that is new; one that is known hears what has changed."""
@@ -156,6 +165,7 @@ class Engine:
             return None
         home = self._home / "nodes" / inside
         self._engine_nodes[spec.name] = inside
+        self._register.keep(node)
         visits = partial(EngineVisits, self._driver, self._logs, self._shown)
         session = NodeSession(spec, self._url, home, self._token, self._obey, visits)
         self._sessions[spec.name] = session
@@ -197,10 +207,11 @@ class Engine:
         job = self._seen.get(uid)
         return started(job) if job is not None and job.phase is EnginePhase.RUNNING else None
 
-    def _begin(self, errand: Coroutine[None, None, None]) -> None:
+    def _begin(self, errand: Coroutine[None, None, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(errand)
         self._errands.add(task)
         task.add_done_callback(self._errands.discard)
+        return task
 
     async def _signal(self, order: Signal) -> None:
         """Until the engine has taken it, or the attempt has ended."""
@@ -245,12 +256,18 @@ class Engine:
         for uid in uids:
             entry = self._journal.entries.get(uid)
             if entry is not None and entry.end is not None and entry.end.id:
-                with suppress(EngineError):
-                    with suppress(EngineRefused):  # What it printed is gone; the job goes, too.
-                        await self._logs.keep(entry.end)
-                    await self._driver.forget(entry.end)
+                await self._drop([entry.end])
+            self._seen.pop(uid, None)
         self._journal.forget(uids, time.time())
         self._intake.forget(uids)
+
+    async def _drop(self, ended: list[EngineJob]) -> None:
+        """What the engine does not let go now is in its next list: then it is tried again."""
+        for job in ended:
+            with suppress(EngineError):
+                with suppress(EngineRefused):  # What it printed is gone; the job goes, too.
+                    await self._logs.keep(job)
+                await self._driver.forget(job)
 
     def _over(self, entry: EngineEntry, end: EngineJob) -> None:
         """On disk first; its state machine hears of it after that."""
@@ -277,7 +294,7 @@ class Engine:
                     await self._look_at_nodes()
                 await self._driver.changes()
             except EngineError as error:
-                pause_s = self._breaker.failed(str(error))
+                pause_s = self._breaker.failed(str(error), error.after_s)
                 for session in self._sessions.values() if self._breaker.is_away else ():
                     session.become(self._machines.away(session.spec, str(error)))
                 await asyncio.sleep(pause_s)
@@ -294,21 +311,20 @@ class Engine:
     async def _look(self) -> None:
         asked_s, busy = time.monotonic(), set(self._intake.busy)
         shown = [job for job in await self._driver.jobs() if not job.uid.startswith(PREFIX)]
-        listing = self._journal.without_past(self._for_each(shown))
+        listing, left = self._journal.without_past(self._for_each(shown))
+        if left and (not self._leftovers or self._leftovers.done()):
+            self._leftovers = self._begin(self._drop(left))
         busy |= set(self._intake.busy)
         nodes = self._ours_by_theirs()
-        found = look(self._journal.entries, listing, busy, self._absences, asked_s, nodes)
-        if found.lost:
-            await self._search(found.lost, busy)
-        before = dict(self._journal.entries)
+        entries, now_s = self._journal.entries, time.time()
+        before = dict(entries)
+        found = look(entries, listing, busy, self._absences, asked_s, nodes, now_s)
         self._journal.put(found.changed)
         adopted = {entry.node for entry in found.changed if entry.uid not in before}
         self._seen = found.seen
         self._meter.note(found.seen.values(), asked_s)
-        if not self._listed:
-            self._listed = True
-            adopted = set(self._sessions)
-        for name in adopted:
+        told, self._listed = (adopted if self._listed else set(self._sessions)), True
+        for name in told:
             if (session := self._sessions.get(name)) is not None:
                 session.hears_all(KeeperAll(self._known_on(name)))
         over = [entry for entry in found.changed if entry.over]
@@ -321,13 +337,14 @@ class Engine:
         for uid in found.due:
             self._intake.submit(uid)
         for stray in found.strays:
-            told = (stray.uid, stray.id, self._name)
-            log.error("attempt %s: job %s of %s must not run, and is stopped", *told)
+            log.error("attempt %s: job %s must not run, and is stopped", stray.uid, stray.id)
             with suppress(EngineError):
                 await self._driver.stop(stray, 0.0)
         for session in self._sessions.values():
             await self._withdraw(session.agent.unstarted())
         await self._give_back()
+        # Last: what else remembers may be down for long by itself.
+        await self._lost.ask(found.lost, busy, asked_s)
 
     def _for_each(self, listing: list[EngineJob]) -> list[EngineJob]:
         """A gang that is one job of the engine is shown as often as it has members."""
@@ -335,26 +352,9 @@ class Engine:
 
     def _ours_by_theirs(self) -> dict[str, str]:
         """The node of ours for a node of the engine; of all that are in no list, the first pool."""
-        known = {inside: ours for ours, inside in self._engine_nodes.items()}
         pools = sorted(name for name, session in self._sessions.items() if session.spec.pool)
-        return known | ({"": pools[0]} if pools else {})
-
-    async def _search(self, lost: list[str], busy: set[str]) -> None:
-        """What the list no longer has may be in the accounting; if not, it is gone for good."""
-        entries, whole = self._journal.entries, self._intake.whole
-        gangs = {uid: entry.gang for uid in lost if (entry := entries.get(uid)) is not None}
-        asked = {gang.leader if whole and gang else uid for uid, gang in gangs.items()}
-        found, _ = one_each(self._for_each(await self._driver.find(sorted(asked))))
-        for uid in lost:
-            entry, job = self._journal.entries.get(uid), found.get(uid)
-            if entry is None or entry.over or uid in busy:
-                continue
-            if job is None:
-                entry = replace(entry, state=Stance.MISSING, order=None)
-                self._journal.put([entry])
-                self._tell([entry])
-            elif job.phase is EnginePhase.ENDED:
-                self._over(entry, job)
+        known = {inside: ours for ours, inside in self._engine_nodes.items()}
+        return {"": pools[0]} | known if pools else known
 
     def _tell(self, over: list[EngineEntry]) -> None:
         """Starts, ends and waits, node by node, in one message each."""
@@ -397,4 +397,4 @@ class Engine:
     def _shown(self, uid: str) -> EngineJob | None:
         """What is known of an attempt that people ask for, also after its end."""
         entry = self._journal.entries.get(uid)
-        return self._seen.get(uid) or (entry.end if entry is not None else self._journal.past(uid))
+        return self._seen.get(uid) or (entry.end if entry else self._journal.past(uid))

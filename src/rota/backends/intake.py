@@ -14,6 +14,7 @@ from rota.backends import gangs
 from rota.backends.api import EngineAway, EngineError, EngineRefused, Feature, Full, Paced
 from rota.backends.journal import Stance
 from rota.backends.news import unstarted
+from rota.backends.pace import ASKED_MOST_S
 from rota.core.facts.states import Blame
 
 if TYPE_CHECKING:
@@ -98,6 +99,7 @@ class Intake:
             if order is None or self._withdrawn.intersection(uids):
                 self._end(group, STOPPED, Blame.NODE)
                 return
+            pause_s = AGAIN_S
             try:
                 async with self._turn(group[0].node), self._door:
                     number = await self._driver.submit(order)
@@ -111,14 +113,22 @@ class Intake:
                 if waited_s > self._give_back_s and not isinstance(error, Paced):
                     self._end(group, str(error), Blame.NODE)
                     return
+                pause_s = max(AGAIN_S, min(error.after_s, ASKED_MOST_S))
                 for entry in group:
                     self._waits(entry, str(error))
-            except EngineAway:
-                pass  # For certain not there: the next try is as good as this one was.
+            except EngineAway as error:
+                # For certain not there: the next try is as good as this one was.
+                pause_s = max(AGAIN_S, min(error.after_s, ASKED_MOST_S))
             except EngineError as error:
                 log.warning("%s may not have reached %s: %s", uids[0], self._name, error)
                 return
-            await asyncio.sleep(AGAIN_S)
+            except Exception as error:
+                # A bug of ours, or of a plug-in. If it is there all the same, it will be stopped.
+                log.exception("attempt %s cannot be handed in to %s", uids[0], self._name)
+                why = f"it cannot be handed in to engine {self._name}: {error!r}"
+                self._end(group, why, Blame.JOB)
+                return
+            await asyncio.sleep(pause_s)
 
     def _turn(self, node: str) -> asyncio.Lock | nullcontext[None]:
         """Where attempts wait inside for others to end, they must stand there in our order."""

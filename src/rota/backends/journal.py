@@ -129,15 +129,20 @@ class EngineJournal:
         row = self._db.execute("SELECT body FROM past WHERE uid = ?", (uid,)).fetchone()
         return _decode_end(row[0]) if row else None
 
-    def without_past(self, jobs: list[EngineJob]) -> list[EngineJob]:
-        """Those that are news: an engine may list a job for long after it was forgotten here."""
+    def without_past(self, jobs: list[EngineJob]) -> tuple[list[EngineJob], list[EngineJob]]:
+        """Those that are news, and what was forgotten here and is still in the engine's list."""
         ended = [job.uid for job in jobs if job.phase is EnginePhase.ENDED]
         asked = msgspec.json.encode([uid for uid in ended if uid not in self.entries])
         rows = self._db.execute(
             "SELECT uid FROM past WHERE uid IN (SELECT value FROM json_each(?))", (asked,)
         )
         past = {uid for (uid,) in rows}
-        return [job for job in jobs if job.phase is not EnginePhase.ENDED or job.uid not in past]
+        left = [job for job in jobs if job.phase is EnginePhase.ENDED and job.uid in past]
+        if not left:
+            return jobs, left
+        return [
+            job for job in jobs if job.phase is not EnginePhase.ENDED or job.uid not in past
+        ], left
 
     def fact(self, name: str) -> str:
         """What was noted under this name; empty: nothing."""

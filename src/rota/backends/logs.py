@@ -56,6 +56,8 @@ class EngineLogs:
     def _write(self, uid: str, stream: str, body: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = self._folder / f"{uid}.{stream}"
+        if path.is_file() and path.stat().st_size > len(body):
+            return  # Copied before, and the engine has dropped it since.
         path.touch(mode=0o600)
         path.write_bytes(body)
 

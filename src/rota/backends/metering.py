@@ -22,18 +22,25 @@ MOMENT_S = 5.0
 
 
 class PoolMeter:
-    """``inside_max`` of a pool may wait, and none for longer than ``give_back_s`` (0: for ever)."""
+    """``inside_max`` of a pool may wait, and none for longer than ``give_back_s`` (0: for ever).
 
-    def __init__(self, inside_max: int, give_back_s: float) -> None:
-        self._inside_max, self._give_back_s = inside_max, give_back_s
-        #: Since when each has been seen to wait.
+    What has its machine already does not wait for room: the machine boots, or fetches an image. It
+    has ``begin_s`` for that (0: for ever).
+    """
+
+    def __init__(self, inside_max: int, give_back_s: float, begin_s: float = 0.0) -> None:
+        self._inside_max, self._give_back_s, self._begin_s = inside_max, give_back_s, begin_s
+        #: Since when each has been seen to wait, and to wait on its machine.
         self._since_s: dict[str, float] = {}
+        self._placed_s: dict[str, float] = {}
         self._now_s = 0.0
 
     def note(self, jobs: Iterable[EngineJob], now_s: float) -> None:
         """What a look at the engine shows, at this time of a clock that never jumps."""
-        waiting = [job.uid for job in jobs if job.phase is EnginePhase.WAITING]
-        self._since_s = {uid: self._since_s.get(uid, now_s) for uid in waiting}
+        waiting = [job for job in jobs if job.phase is EnginePhase.WAITING]
+        self._since_s = {job.uid: self._since_s.get(job.uid, now_s) for job in waiting}
+        placed = [job.uid for job in waiting if job.node]
+        self._placed_s = {uid: self._placed_s.get(uid, now_s) for uid in placed}
         self._now_s = now_s
 
     def is_news(self, uid: str) -> bool:
@@ -51,11 +58,15 @@ class PoolMeter:
         inside: dict[str, dict[str, None]] = {}
         waiting = [entries[uid] for uid, job in seen.items() if job.phase is EnginePhase.WAITING]
         for entry in sorted(waiting, key=lambda entry: (entry.at_s, entry.uid)):
-            if entry.given_back:
+            if entry.given_back or seen[entry.uid].held:
                 continue
-            if self._give_back_s and now_s - entry.at_s > self._give_back_s:
+            if seen[entry.uid].node:
+                since_s = self._placed_s.get(entry.uid, self._now_s)
+                if self._begin_s and self._now_s - since_s > self._begin_s:
+                    yield entry.uid, "it did not begin"
+            elif self._give_back_s and now_s - entry.at_s > self._give_back_s:
                 yield entry.uid, "it waited"
-            elif entry.node in pools and not seen[entry.uid].node and self.is_news(entry.uid):
+            elif entry.node in pools and self.is_news(entry.uid):
                 before = inside.setdefault(entry.node, {})
                 before[entry.gang.leader if entry.gang is not None else entry.uid] = None
                 if len(before) > self._inside_max:

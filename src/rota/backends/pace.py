@@ -6,6 +6,8 @@ import logging
 from collections import deque
 
 FIRST_S, MOST_S = 1.0, 30.0
+#: However long an engine asks us to wait.
+ASKED_MOST_S = 120.0
 #: While things happen an engine is asked this often at the most, and spends no more than this part
 #: of the time on our question.
 SOONEST_S, PART_MAX = 0.1, 0.2
@@ -31,14 +33,14 @@ class EngineBreaker:
         #: It has not answered for a while, not just once.
         self.is_away = False
 
-    def failed(self, why: str) -> float:
-        """How long to wait now."""
+    def failed(self, why: str, after_s: float = 0.0) -> float:
+        """How long to wait now, and as long as the engine itself has asked for."""
         if not self.why:
             log.warning("engine %s does not answer: %s", self._engine, why)
         self.why = why
         self.is_away = self._pause_s >= AWAY_S
         self._pause_s = min(max(FIRST_S, 2 * self._pause_s), MOST_S)
-        return self._pause_s
+        return max(self._pause_s, min(after_s, ASKED_MOST_S))
 
     def answered(self) -> None:
         if self.why:

@@ -67,8 +67,10 @@ def look(
     absences: Absences,
     asked_s: float,
     node_of: Mapping[str, str],
+    now_s: float,
 ) -> LookOutcome:
-    """Hold a complete list, asked for at ``asked_s``, against the journal.
+    """Hold a complete list, asked for at ``asked_s`` of a clock that never jumps, against the
+    journal, whose times are of the day: ``now_s``.
 
     ``busy``: submits that are under way, of which the list says nothing. ``node_of`` gives for a
     node of the engine the node of ours.
@@ -89,7 +91,7 @@ def look(
             node = node_of.get(job.node) or node_of.get("", "")
             if not node:
                 continue  # It waits in the engine, on no node of ours yet: the next look tells.
-            entry = EngineEntry(uid=uid, node=node, state=Stance.INTENDED, at_s=asked_s)
+            entry = EngineEntry(uid=uid, node=node, state=Stance.INTENDED, at_s=now_s)
         updated = replace(entry, state=Stance.SUBMITTED, id=job.id, order=None)
         if job.phase is EnginePhase.ENDED:
             updated = replace(updated, state=Stance.ENDED, end=job)

@@ -27,7 +27,7 @@ _OWN: dict[str, str] = {
     "slurm": "rota.backends.slurm.driver:driver",
 }
 #: Keys that every engine has.
-COMMON = ("kind", "give_back_s", "inside_max", "early", "cluster")
+COMMON = ("kind", "give_back_s", "begin_s", "inside_max", "early", "cluster")
 
 
 class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +36,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     #: What waits inside the engine for longer comes back to Rota's queue; 0: it waits there.
     give_back_s: float = 60.0
+    #: What has its machine inside and does not begin there comes back after so long; 0: never.
+    begin_s: float = 900.0
     #: With placement theirs so many attempts may wait in a pool at once: order stays Rota's.
     inside_max: Annotated[int, msgspec.Meta(ge=0)] = 2
     #: So many are handed in before there is room for each one that runs, where jobs end often;

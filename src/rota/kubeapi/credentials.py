@@ -30,4 +30,8 @@ def find(what: str, kubeconfig: str, context: str, *, in_cluster: bool) -> Singl
         raise Rejected(f"no credentials for Kubernetes: {error}") from None
     if config is None:
         raise Rejected("no credentials for Kubernetes: kubeconfig names no context")
+    if config.user is None:
+        raise Rejected(
+            f"no credentials for Kubernetes: context {config.context_name} names no user"
+        )
     return config

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 from lightkube.core.exceptions import ApiError
 
 if TYPE_CHECKING:
     import httpx2
+
+#: What the library raises of an answer that is not an API server's: of a proxy before it, say.
+SENSELESS = (msgspec.DecodeError, ValueError, KeyError, TypeError)
 
 
 def said(error: httpx2.HTTPStatusError) -> str:

@@ -52,6 +52,7 @@ class Fleet:
         self.pilot = pilot
         self._driver, self._journal, self._desk = driver, journal, desk
         self._breaker = EngineBreaker(f"of pilot {pilot.name}")
+        self._memory = EngineBreaker(f"of pilot {pilot.name} (its memory)")
         self._setbacks = Setbacks()
         self._absences = Absences(driver.settle_s)
         self._seen: dict[str, EngineJob] = {}
@@ -159,8 +160,7 @@ class Fleet:
             listing = [job for job in await self._driver.jobs() if self._concerns(job)]
             self._breaker.answered()
             ours = {"": self.pilot.name}
-            found = look(self.entries, listing, set(), self._absences, asked_s, ours)
-            lost = await self._driver.find(found.lost) if found.lost else []
+            found = look(self.entries, listing, set(), self._absences, asked_s, ours, time.time())
             for twin in found.strays:
                 await self._driver.stop(twin, 0.0)
         except EngineError as error:
@@ -169,16 +169,28 @@ class Fleet:
         self._looked = True
         self._journal.put(found.changed)
         self._seen = found.seen
-        ended = {job.uid: job for job in lost if job.phase is EnginePhase.ENDED}
         self._note_joined(nodes)
         for uid in found.due:
             await self._forget(uid)
-        for uid in found.lost:
-            await self._over(uid, ended.get(uid))
+        await self._look_for(found.lost)
         for uid, entry in [*self.entries.items()]:
             if entry.over:
                 await self._over(uid, entry.end)
         await self._stop(self._orphans(nodes))
+
+    async def _look_for(self, lost: list[str]) -> None:
+        """In all that remembers. While that is down they stay as they are, and all others go on."""
+        if not lost:
+            return
+        try:
+            found = await self._driver.find(lost)
+        except EngineError as error:
+            self._memory.failed(str(error))
+            return
+        self._memory.answered()
+        ended = {job.uid: job for job in found if job.phase is EnginePhase.ENDED}
+        for uid in lost:
+            await self._over(uid, ended.get(uid))
 
     def _concerns(self, job: EngineJob) -> bool:
         """One that has ended and is in no journal was forgotten for good."""

@@ -16,12 +16,12 @@ from lightkube import Client
 from lightkube.core.exceptions import ConfigError
 from lightkube.resources.core_v1 import Namespace, ResourceQuota
 from lightkube.types import PatchType
-from lightkube.utils.quantity import parse_quantity
 
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.tenant import UNLIMITED, Limits
 from rota.kubeapi import credentials
-from rota.kubeapi.words import said, words
+from rota.kubeapi.quantity import number_of
+from rota.kubeapi.words import SENSELESS, said, words
 from rota.quotas.api import QuotaAway, QuotaRefused, SeenProject, SourceAnswer
 from rota.settings.quotas import PROJECT
 
@@ -173,7 +173,7 @@ def _asked(call: Callable[[], T]) -> T:
             raise _Absent(text) from None
         kind = QuotaAway if code in (401, 429) or code >= 500 else QuotaRefused
         raise kind(text or f"the API server answers {code}") from None
-    except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
+    except (httpx2.HTTPError, ConfigError, *SENSELESS) as error:
         raise QuotaAway(words(error)) from None
 
 
@@ -228,4 +228,4 @@ def amount_of(used: Mapping[str, Any], gpus: str) -> Amount:
 
 def _number(text: object) -> float:
     """``2000m``, ``1.5Gi``, ``512Mi``, ``64Ki``, ``3``."""
-    return float(parse_quantity(str(text)) or 0)
+    return number_of(text)

@@ -22,7 +22,7 @@ from rota.quotas.tres import (
     parse_tres,
     whole,
 )
-from rota.slurmrest.client import SlurmRest
+from rota.slurmrest.client import SlurmRest, number_of
 from rota.slurmrest.verdicts import SlurmAway, SlurmError, SlurmUnsure
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class QuotasByRest:
 
         async def write(rest: SlurmRest) -> None:
             cluster = await self._cluster(rest)
-            await rest.tell("POST", "slurmdb", "qos", {"QOS": [qos]})
+            await rest.tell("POST", "slurmdb", "qos", {_qos_key(rest): [qos]})
             if known is None:
                 await rest.tell("POST", "slurmdb", "accounts", {"accounts": [made]})
                 above = {"parent_account": parent or "root"}
@@ -195,6 +195,15 @@ class QuotasByRest:
             raise QuotaAway(str(error)) from None
         except SlurmError as error:
             raise QuotaRefused(str(error)) from None
+
+
+#: Where none is offered, the next call says so.
+_OLD = "v0.0.38"
+
+
+def _qos_key(rest: SlurmRest) -> str:
+    """In capitals up to 0.0.39."""
+    return "QOS" if number_of(rest.versions.get("slurmdb", _OLD)) < 40 else "qos"
 
 
 def _tres(kind: str, name: str, count: int) -> dict[str, object]:

@@ -6,24 +6,39 @@ whom. The versions of the interface differ from release to release; ``open`` cho
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
 import httpx
 import msgspec
 
-from rota.slurmrest.verdicts import SlurmAway, SlurmError, SlurmRefused, SlurmUnsure, verdict
+from rota.slurmrest.values import plain
+from rota.slurmrest.verdicts import (
+    NOTHING_FOUND,
+    SlurmAway,
+    SlurmError,
+    SlurmFull,
+    SlurmRefused,
+    SlurmUnsure,
+    verdict,
+)
 
-#: Newest first.
-VERSIONS = tuple(f"v0.0.{number}" for number in range(40, 35, -1))
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+#: Oldest and newest that we know. A service may offer newer ones alone: each is much like the one
+#: before it, so that the oldest of those is spoken then.
+OLDEST, NEWEST = 36, 44
 #: slurmrestd itself waits nine seconds for a slurmctld that is gone.
 LIMIT_S = 20.0
 CONNECT_S = 5.0
-_PATH = re.compile(r"/(slurm|slurmdb)/(v\d+\.\d+\.\d+)/")
+_PATH = re.compile(r"/(slurm|slurmdb)/(v0\.0\.\d+)/")
 _DESCRIPTIONS = ("/openapi", "/openapi/v3")
 #: With this, also, Slurm's own commands find a token.
 TOKEN_VARIABLE = "SLURM_JWT"
@@ -46,6 +61,7 @@ class SlurmRest:
         self._user = user
         self._given = token
         self._token_file = token_file
+        self._limit_s = limit_s
         path = url.removeprefix("unix:") if url.startswith("unix:") else None
         self._name = path or url
         self._http = httpx.AsyncClient(
@@ -61,16 +77,11 @@ class SlurmRest:
         """Choose the newest versions that both sides know."""
         logging.getLogger("httpx").setLevel(logging.WARNING)  # It would log every request.
         offered = await self._offered()
-        self.versions = {
-            part: known[0]
-            for part, names in offered.items()
-            if (known := [name for name in VERSIONS if name in names])
-        }
-        if "slurm" not in self.versions:
+        spoken = {part: chosen for part, names in offered.items() if (chosen := spoken_of(names))}
+        if "slurm" not in spoken:
             there = ", ".join(sorted(offered.get("slurm", ()))) or "none"
-            raise SlurmRefused(
-                f"{self._name} speaks {there}; known are {VERSIONS[-1]} to {VERSIONS[0]}"
-            )
+            raise SlurmRefused(f"{self._name} speaks {there}; needed is v0.0.{OLDEST} or newer")
+        self.versions = spoken
 
     async def close(self) -> None:
         await self._http.aclose()
@@ -78,11 +89,16 @@ class SlurmRest:
     @property
     def number(self) -> int:
         """The last number of the chosen version: 38 of v0.0.38."""
-        return int(self.versions["slurm"].rpartition(".")[2])
+        return number_of(self.versions["slurm"])
 
     async def ask(self, part: Part, path: str, **query: str) -> dict[str, Any]:
         """Read something."""
         return _judged(*await self._exchange("GET", part, path, query=query), order=False)
+
+    async def ask_for(self, part: Part, path: str, shape: type[Any]) -> dict[str, Any]:
+        """Of a long answer those fields alone that ``shape`` names, a dictionary with types."""
+        exchanged = await self._exchange("GET", part, path, shape=shape)
+        return _judged(*exchanged, order=False)
 
     async def tell(
         self,
@@ -101,8 +117,11 @@ class SlurmRest:
     async def submit(self, body: object, *, user: str = "") -> int:
         """The number of a new job. It may carry an error and be taken all the same."""
         status, answer = await self._exchange("POST", "slurm", "job/submit", body, user)
-        number = answer.get("job_id") or (answer.get("result") or {}).get("job_id")
-        if status == httpx.codes.OK and isinstance(number, int) and number > 0:
+        result = answer.get("result")
+        number = plain(answer.get("job_id"))
+        if not number and isinstance(result, dict):
+            number = plain(result.get("job_id"))
+        if status == httpx.codes.OK and number > 0:
             return number
         _judged(status, answer, order=True)
         raise SlurmUnsure(f"{self._name} answers a submit without the number of a job")
@@ -126,14 +145,30 @@ class SlurmRest:
         body: object = None,
         user: str = "",
         query: dict[str, str] | None = None,
+        shape: type[Any] = dict,
     ) -> tuple[int, dict[str, Any]]:
         if part not in self.versions:
             raise SlurmAway(f"{self._name} does not offer {part}")
-        address = f"/{part}/{self.versions[part]}/{quote(path)}"
-        return await self._send(method, address, body, user, query or {})
+        spoken = self.versions[part]
+        address = f"/{part}/{spoken}/{quote(path)}"
+        status, answer = await self._send(method, address, body, user, query or {}, shape)
+        if status != httpx.codes.NOT_FOUND or answer.get("errors"):
+            return status, answer
+        # There is no such path: with an upgrade a version of the interface may have gone.
+        try:
+            await self.open()
+        except SlurmRefused as error:
+            raise SlurmAway(str(error)) from None
+        raise SlurmAway(f"{self._name} answers 404 to {address}")
 
     async def _send(
-        self, method: str, address: str, body: object, user: str, query: dict[str, str]
+        self,
+        method: str,
+        address: str,
+        body: object,
+        user: str,
+        query: dict[str, str],
+        shape: type[Any] = dict,
     ) -> tuple[int, dict[str, Any]]:
         headers = {"X-SLURM-USER-TOKEN": self._token(), "Accept": "application/json"}
         if user or self._user:
@@ -144,26 +179,35 @@ class SlurmRest:
             content = msgspec.json.encode(body)
         lost: type[SlurmError] = SlurmAway if method == "GET" else SlurmUnsure
         try:
-            response = await self._http.request(
-                method, address, params=query, headers=headers, content=content
-            )
+            async with asyncio.timeout(self._limit_s):
+                response = await self._http.request(
+                    method, address, params=query, headers=headers, content=content
+                )
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
             raise SlurmAway(f"{self._name}: {str(error).lower() or 'no connection'}") from None
-        except httpx.TimeoutException:
+        except (httpx.TimeoutException, TimeoutError):
             raise lost(f"{self._name}: no answer in time") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError) as error:
             raise lost(f"{self._name}: {str(error).lower()}") from None
-        try:
-            answer = msgspec.json.decode(response.content)
-        except msgspec.DecodeError:
-            answer = None
-        if isinstance(answer, dict):
-            return response.status_code, answer
-        if response.status_code in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        return self._understood(response, lost, shape)
+
+    def _understood(
+        self, response: httpx.Response, lost: type[SlurmError], shape: type[Any]
+    ) -> tuple[int, dict[str, Any]]:
+        """Whatever body a service, or what stands before it, has put to its status."""
+        status = response.status_code
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
             raise SlurmAway(f"{self._name} does not accept the token")
-        if response.status_code == httpx.codes.NOT_FOUND:
-            return response.status_code, {}
-        raise lost(f"{self._name} answers {response.status_code} without sense")
+        if status == httpx.codes.TOO_MANY_REQUESTS:
+            raise SlurmFull(f"{self._name} is asked too often")
+        if status == httpx.codes.NO_CONTENT:
+            return httpx.codes.OK, {}  # So newer ones say that nothing was found.
+        for kind in (shape, dict):
+            with suppress(msgspec.DecodeError):
+                return status, msgspec.json.decode(response.content, type=kind)
+        if status == httpx.codes.NOT_FOUND:
+            return status, {}
+        raise lost(f"{self._name} answers {status} without sense")
 
     def _token(self) -> str:
         """Read each time: tokens are short-lived, and others renew them."""
@@ -181,20 +225,41 @@ class SlurmRest:
 def _judged(status: int, answer: dict[str, Any], *, order: bool) -> dict[str, Any]:
     """The answer, if it is a good one: 200 alone does not say so."""
     errors = answer.get("errors") or []
-    if not errors and status == httpx.codes.OK:
+    if isinstance(errors, list) and errors:
+        if not order and _number_of_error(errors[0]) == NOTHING_FOUND:
+            return {}
+        raise _first(errors, order=order)
+    if status == httpx.codes.OK:
         return answer
-    if not errors:
-        if status == httpx.codes.UNAUTHORIZED:
-            raise SlurmAway("slurmrestd does not accept the token")
-        raise SlurmRefused(f"slurmrestd answers {status}", status)
-    raise _first(errors, order=order)
+    if status >= httpx.codes.INTERNAL_SERVER_ERROR:
+        raise (SlurmUnsure if order else SlurmAway)(f"slurmrestd answers {status}")
+    raise SlurmRefused(f"slurmrestd answers {status}", status)
+
+
+def _number_of_error(entry: object) -> int:
+    if not isinstance(entry, dict):
+        return 0
+    return plain(entry.get("error_number", entry.get("error_code", 0)))
 
 
 def _first(errors: list[Any], *, order: bool) -> SlurmError:
     entry = errors[0] if isinstance(errors[0], dict) else {}
-    code = entry.get("error_number", entry.get("error_code", 0))
+    code = _number_of_error(entry)
     words = [str(entry.get(key) or "") for key in ("error", "description")]
     text = ": ".join(dict.fromkeys(word for word in words if word)) or "an error without words"
     if code == -1:
         text = "slurmctld does not answer, or does not accept the token"
-    return verdict(code if isinstance(code, int) else 0, text, order=order)
+    return verdict(code, text, order=order)
+
+
+def number_of(version: str) -> int:
+    """38 of ``v0.0.38``."""
+    return int(version.rpartition(".")[2])
+
+
+def spoken_of(names: Iterable[str]) -> str:
+    """Of the versions that are offered, the one to speak; empty: none of them can be spoken."""
+    offered = sorted(names, key=number_of)
+    known = [name for name in offered if OLDEST <= number_of(name) <= NEWEST]
+    newer = [name for name in offered if number_of(name) > NEWEST]
+    return known[-1] if known else newer[0] if newer else ""

@@ -39,6 +39,15 @@ ALREADY_DONE = 2021
 NOT_NOW = 2015
 #: A bad token reads as a dead slurmctld, word for word.
 UNSPECIFIED = -1
+#: A question that has an empty answer.
+NOTHING_FOUND = 9003
+NO_CONNECTION = 1001
+#: Below this a number is one of the operating system: trouble on the way to slurmctld.
+OWN = 1000
+#: These are about who asks, whatever is asked.
+_OF_IDENTITY = range(6000, 6100)
+#: A command that says this does not find its own settings, or what it needs on this machine.
+_FATAL = "fatal: "
 #: Said for the sake of a node that was named, not of the job.
 OF_NODE = frozenset({2004, 2018, 2029, 2068})
 
@@ -58,7 +67,7 @@ FULL = MappingProxyType(
 )
 AWAY = MappingProxyType(
     {
-        1001: "Communication connection failure",
+        NO_CONNECTION: "Communication connection failure",
         1007: "Protocol authentication error",
         1800: "Unable to contact slurm controller (connect failure)",
         2027: "Slurm backup controller in standby mode",
@@ -101,9 +110,9 @@ def verdict(code: int, text: str, *, order: bool) -> SlurmError:
     """The error of a number. ``order``: it was asked to do something, not to tell something."""
     if code in FULL:
         return SlurmFull(text, code)
-    if code in AWAY:
+    if code in AWAY or code in _OF_IDENTITY:
         return SlurmAway(text, code)
-    if code in LOST:
+    if code in LOST or 0 < code < OWN:
         return SlurmUnsure(text, code) if order else SlurmAway(text, code)
     return SlurmRefused(text, code)
 
@@ -111,6 +120,8 @@ def verdict(code: int, text: str, *, order: bool) -> SlurmError:
 def verdict_of_words(text: str, *, order: bool) -> SlurmError:
     """The error that a command printed."""
     low = text.lower()
+    if low.startswith(_FATAL):
+        return SlurmAway(text, NO_CONNECTION)
     for words in (FULL, AWAY, LOST, _NAMED):
         for code, said in words.items():
             if said.lower() in low:

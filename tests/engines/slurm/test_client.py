@@ -1,14 +1,8 @@
 """The client of slurmrestd against a service that answers by hand, and calls that never end."""
 
 import asyncio
-import json
 import os
 import re
-import threading
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import get_type_hints
 
 import msgspec
@@ -19,9 +13,8 @@ from rota.backends.slurm.commands import ByCommands, called
 from rota.backends.slurm.driver import driver
 from rota.backends.slurm.inner import SlurmRequest, engine_error
 from rota.backends.slurm.nodes import as_nodes
-from rota.backends.slurm.rest import described
+from rota.backends.slurm.rest import described, submitted
 from rota.backends.slurm.settings import SlurmSettings
-from rota.slurmrest.client import SlurmRest
 from rota.slurmrest.verdicts import (
     SlurmAway,
     SlurmFull,
@@ -30,68 +23,19 @@ from rota.slurmrest.verdicts import (
     verdict,
     verdict_of_words,
 )
-
-
-class Service(ThreadingHTTPServer):
-    """Answers each path with what it was given; remembers the headers."""
-
-    daemon_threads = True
-
-    def __init__(self, *versions: str) -> None:
-        super().__init__(("127.0.0.1", 0), Answers)
-        paths = {f"/{part}/{v}/jobs": {} for v in versions for part in ("slurm", "slurmdb")}
-        self.answers = {"/openapi": (200, {"paths": paths})}
-        self.headers: dict[str, str] = {}
-        self.url = f"http://127.0.0.1:{self.server_port}"
-
-
-class Answers(BaseHTTPRequestHandler):
-    server: Service
-
-    def do_GET(self) -> None:
-        self.server.headers = dict(self.headers)
-        status, body = self.server.answers.get(self.path, (404, None))
-        if status == 0:
-            time.sleep(3)
-        content = json.dumps(body).encode() if isinstance(body, dict) else b"Not found"
-        self.send_response(status or 200)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def do_POST(self) -> None:
-        self.do_GET()
-
-    def do_DELETE(self) -> None:
-        self.do_GET()
-
-    def log_message(self, *_: object) -> None:
-        """Nothing to be said."""
-
-
-@contextmanager
-def service(*versions: str) -> Iterator[Service]:
-    with Service(*versions) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
-
-
-async def with_client(server, use, **options):
-    client = SlurmRest(server.url, user="root", limit_s=1.0, **options)
-    try:
-        await client.open()
-        return await use(client)
-    finally:
-        await client.close()
+from tests.engines.slurm.by_hand import errors, service, with_client
 
 
 @pytest.mark.parametrize(
     ("offered", "chosen"),
     [
         (("v0.0.36", "v0.0.37", "v0.0.38"), "v0.0.38"),
-        (("v0.0.38", "v0.0.40", "v0.0.41"), "v0.0.40"),
-        (("v0.0.36",), "v0.0.36"),
+        (("v0.0.38", "v0.0.40", "v0.0.41"), "v0.0.41"),
+        (("v0.0.9", "v0.0.36"), "v0.0.36"),
+        (("v0.0.41", "v0.0.42", "v0.0.43"), "v0.0.43"),
+        # Of a service that is newer than all we know, what is nearest to it.
+        (("v0.0.99", "v0.0.100"), "v0.0.99"),
+        (("v0.0.43", "v0.0.99"), "v0.0.43"),
     ],
 )
 def test_the_newest_version_that_both_know_is_spoken(offered, chosen):
@@ -105,7 +49,7 @@ def test_the_newest_version_that_both_know_is_spoken(offered, chosen):
 
 
 def test_a_service_that_speaks_none_that_we_know_is_refused():
-    with service("v0.0.99") as server, pytest.raises(SlurmRefused, match=r"v0\.0\.36 to v0\.0\.40"):
+    with service("v0.0.35") as server, pytest.raises(SlurmRefused, match=r"v0\.0\.36 or newer"):
         asyncio.run(with_client(server, None))
 
 
@@ -126,10 +70,6 @@ def test_the_token_is_read_anew_and_the_user_is_named(tmp_path):
     assert headers["X-SLURM-USER-NAME"] == "alice"
 
 
-def errors(code, text="words", **more):
-    return {"errors": [{"error_code": code, "error": text}], **more}
-
-
 @pytest.mark.parametrize(
     ("status", "body", "expected"),
     [
@@ -146,7 +86,15 @@ def errors(code, text="words", **more):
         (200, {"errors": []}, SlurmUnsure),
         (500, {"errors": [{"error_number": 2050, "error": "newer"}]}, SlurmFull),
         (401, None, SlurmAway),
+        (401, errors(6001, "Invalid argument to auth plugin"), SlurmAway),
+        (403, errors(0), SlurmAway),
+        (500, errors(6003, "Expired token"), SlurmAway),
+        (429, None, SlurmFull),
         (502, None, SlurmUnsure),
+        (503, {"message": "of a proxy"}, SlurmUnsure),
+        (500, errors(111, "Connection refused"), SlurmUnsure),
+        (200, {"job_id": {"set": True, "infinite": False, "number": 9}}, 9),
+        (200, {"job_id": "9"}, 9),
         (0, {"job_id": 7}, SlurmUnsure),
     ],
 )
@@ -194,6 +142,7 @@ def test_a_service_that_is_not_there_is_away():
         ("Unable to contact slurm controller (connect failure)", SlurmAway),
         ("Socket timed out on send/recv operation", SlurmUnsure),
         ("something that nobody has seen", SlurmRefused),
+        ("fatal: Could not establish a configuration source", SlurmAway),
     ],
 )
 def test_the_words_of_a_command_are_judged_as_its_number_is(words, expected):
@@ -273,7 +222,10 @@ def test_a_job_is_described_as_each_version_wants_it():
     assert (older["gres"], newer["tres_per_node"]) == ("gpu:h200:2", "gres/gpu:h200:2")
     assert (older["no_requeue"], newer["requeue"]) == (True, False)
     assert older["constraints"] == "node-n3"
-    assert "constraints" not in newer
+    assert ("constraints" in newer, newer["required_nodes"]) == (False, ["n3"])
+    assert "required_nodes" not in older
+    assert (submitted(WISH, 40)["script"], submitted(WISH, 41).keys()) == ("", {"job"})
+    assert submitted(WISH, 41)["job"]["script"] == ""
     assert isinstance(older["environment"], dict)
     assert isinstance(newer["environment"], list)
     assert "partition" not in older | newer
@@ -288,6 +240,15 @@ def test_a_job_is_described_as_each_version_wants_it():
         ("down", [], False),
         (["IDLE", "DRAIN"], None, False),
         (["ALLOCATED", "PLANNED"], None, True),
+        # Switched off to save power: Slurm switches it on for a job.
+        (["IDLE", "CLOUD", "POWERED_DOWN"], [], True),
+        ("idle", ["CLOUD", "POWERED_DOWN"], True),
+        ("IDLE~", [], True),
+        ("IDLE+CLOUD+POWERED_DOWN", [], True),
+        ("IDLE%", [], False),
+        ("IDLE+DRAIN", [], False),
+        ("IDLE*", [], False),
+        (["IDLE", "EXTERNAL"], [], False),
         ("idle", ["NOT_RESPONDING"], False),
     ],
 )
@@ -297,6 +258,15 @@ def test_a_node_serves_unless_its_state_says_otherwise(state, flags, usable):
     (node,) = as_nodes([raw | {"state_flags": flags}])
 
     assert (node.usable, bool(node.detail)) == (usable, not usable)
+
+
+def test_what_a_site_keeps_for_its_daemons_is_not_offered():
+    raw = {"name": "n1", "state": ["IDLE"], "cpus": 8, "effective_cpus": 6}
+    memory = {"real_memory": {"set": True, "number": 1000}, "specialized_memory": 100}
+
+    (node,) = as_nodes([raw | memory])
+
+    assert (node.spec.cpu_milli, node.spec.memory_mib) == (6000, 900)
 
 
 def test_a_node_of_a_reservation_serves_those_alone_that_go_into_one():

@@ -177,3 +177,16 @@ def test_the_script_of_a_gang_is_a_shells(tmp_path):
 
     assert (checked.returncode, checked.stderr) == (0, "")
     assert "--ntasks=2" in text
+
+
+@pytest.mark.parametrize("value", ["a\r\nb'c\\d", "\r", "caf\udce9", "\udcff'\r\n"])
+def test_line_ends_of_dos_and_bytes_that_are_no_text_come_through(tmp_path, value):
+    """``sbatch`` refuses a script with the ones, and JSON cannot carry the others."""
+    order = order_for(("/usr/bin/printenv", "-0", "GIVEN"), environment={"GIVEN": value})
+
+    text = script(order, lambda uid: str(tmp_path / uid))
+    _, folder = ran(order, tmp_path)
+
+    assert "\r" not in text
+    assert text.encode()
+    assert (folder / "stdout").read_bytes() == value.encode(errors="surrogateescape") + b"\0"

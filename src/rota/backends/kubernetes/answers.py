@@ -7,6 +7,8 @@ import re
 from rota.backends.api import EngineAway, EngineError, EngineRefused, Full, Unsure
 from rota.core.facts.states import Blame
 
+#: A list in pages that took too long, or a version that is too old to go on from: begin anew.
+EXPIRED = 410
 FORBIDDEN, TOO_MANY = 403, 429
 #: A quota refuses with the same number as missing rights do: only the words tell them apart. A new
 #: namespace has its service account a moment later.
@@ -35,6 +37,6 @@ def refusal(code: int, message: str) -> EngineError:
 def trouble(code: int, message: str) -> EngineError:
     """Why any other request failed: tried again later, unless it never will succeed."""
     words = " ".join(message.split()) or f"the API server answers {code}"
-    if code in (401, TOO_MANY) or code >= 500:
+    if code in (401, EXPIRED, TOO_MANY) or code >= 500:
         return EngineAway(words)
     return EngineRefused(words, Blame.NODE)

@@ -20,7 +20,7 @@ from rota.backends.kubernetes import answers
 from rota.backends.kubernetes.settings import PROJECT
 from rota.backends.kubernetes.streams import KubeTerminal, KubeTunnel, opened
 from rota.core.facts.states import Blame
-from rota.kubeapi.words import said, words
+from rota.kubeapi.words import SENSELESS, said, words
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterable, AsyncIterator, Awaitable
@@ -41,6 +41,7 @@ _EXCUSE = re.compile(
     rb"(unable to retrieve container logs for |rpc error: code = |"
     rb"failed to try resolving symlinks in path )[^\n]*\Z"
 )
+
 
 T = TypeVar("T")
 Fields = dict[str, str | operators.BinaryOperator | operators.SequenceOperator]
@@ -93,7 +94,7 @@ class Api:
         params = client_adapter.ConnectionParams(timeout=timeout)
         self._raw = client_adapter.AsyncClient(self._config, params)
         told = (await self._ask(self._get("version"))).json()
-        return int(told["major"]), int("".join(filter(str.isdigit, told["minor"])))
+        return version_of(told)
 
     async def close(self) -> None:
         if hasattr(self, "_raw"):
@@ -106,14 +107,15 @@ class Api:
         try:
             await self._client.create(thing)
         except httpx2.HTTPStatusError as error:
-            if error.response.status_code == CONFLICT and "already exists" in str(error):
+            code, message = error.response.status_code, said(error)
+            if code == CONFLICT and "already exists" in message:
                 return False
-            if error.response.status_code == ABSENT and not self._shared:
-                raise Full(said(error)) from None  # The namespace of a project may yet be made.
-            raise answers.refusal(error.response.status_code, str(error)) from None
+            if code == ABSENT and not self._shared:
+                raise Full(message) from None  # The namespace of a project may yet be made.
+            raise _later(answers.refusal(code, message), error.response) from None
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise EngineAway(words(error)) from None
-        except (httpx2.HTTPError, msgspec.DecodeError) as error:
+        except (httpx2.HTTPError, *SENSELESS) as error:
             raise Unsure(words(error)) from None
         except ConfigError as error:
             raise EngineAway(str(error)) from None
@@ -255,7 +257,8 @@ class Api:
             path = _path(self._shared)
             async with self._raw.stream("GET", path, params=params, timeout=silence) as lines:
                 if lines.status_code != 200:
-                    raise EngineAway(f"the API server answers {lines.status_code} to a watch")
+                    why = f"the API server answers {lines.status_code} to a watch"
+                    raise _later(EngineAway(why), lines)
                 async for line in lines.aiter_lines():
                     change = change_of(line)
                     if change.pod is not None and not change.gone:
@@ -276,8 +279,8 @@ class Api:
             code = error.response.status_code
             if code == ABSENT:
                 raise _Absent(str(error)) from None
-            raise answers.trouble(code, said(error)) from None
-        except (httpx2.HTTPError, msgspec.DecodeError, ConfigError) as error:
+            raise _later(answers.trouble(code, said(error)), error.response) from None
+        except (httpx2.HTTPError, ConfigError, *SENSELESS) as error:
             raise EngineAway(words(error)) from None
 
 
@@ -305,6 +308,23 @@ def change_of(line: str) -> PodChange:
 def without_excuse(body: bytes) -> bytes:
     """A kubelet that has removed a container says so at the end of its log, as if it were log."""
     return _EXCUSE.sub(b"", body)
+
+
+def version_of(told: dict[str, Any]) -> tuple[int, int]:
+    """Some leave out the two numbers; all have the whole of it."""
+    numbers = f"{told.get('major') or ''}.{told.get('minor') or ''}"
+    for text in (str(told.get("gitVersion") or ""), numbers):
+        if found := re.match(r"v?(\d+)\.(\d+)", text):
+            return int(found[1]), int(found[2])
+    raise EngineAway("the API server does not say which version it is of")
+
+
+def _later(error: EngineError, answer: httpx2.Response) -> EngineError:
+    """With the server's own word on when to come back."""
+    after = answer.headers.get("Retry-After", "")
+    if after.isdecimal():
+        error.after_s = float(after)
+    return error
 
 
 async def _all(listed: AsyncIterable[T]) -> list[T]:

@@ -54,6 +54,8 @@ class Kubernetes:
         #: What pods have printed that are being stopped: their nodes drop it with them.
         self._heard: dict[str, bytes] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
+        #: Since when a container cannot be made, by the name of its pod.
+        self._hopeless: dict[str, float] = {}
         #: What keeps a pod to the nodes of its pool.
         self._selectors: dict[str, dict[str, str]] = {}
         able = {Feature.STDIN, Feature.IMAGES, Feature.MEMORY, Feature.GANGS, Feature.ROLES}
@@ -141,12 +143,16 @@ class Kubernetes:
 
     async def _give_up(self, pods: list[Pod]) -> None:
         """Kubernetes would try to make such containers for ever. Their end is told once they go."""
-        for pod in pods:
-            why = is_hopeless(pod, time.time(), self._settings.start_s)
-            if why and pod.metadata is not None and pod.metadata.name:
-                note = {"metadata": {"annotations": {objects.HOPELESS: why}}}
-                await self._api.change(pod.metadata.name, note)
-                await self._api.delete(Pod, pod.metadata.name, AT_ONCE_S)
+        whys = {pod.metadata.name or "": is_hopeless(pod) for pod in pods if pod.metadata}
+        now_s = time.monotonic()
+        # Not since they began to be made: to fetch an image may take long, and fail in the end.
+        self._hopeless = {n: self._hopeless.get(n, now_s) for n, why in whys.items() if why}
+        for name, since_s in self._hopeless.items():
+            if now_s - since_s > self._settings.start_s:
+                note = {"metadata": {"annotations": {objects.HOPELESS: whys[name]}}}
+                with suppress(EngineRefused):  # One that cannot be given up holds up no other.
+                    await self._api.change(name, note)
+                    await self._api.delete(Pod, name, AT_ONCE_S)
 
     async def find(self, uids: Iterable[str]) -> list[EngineJob]:
         """By name. Nothing remembers a pod that is gone: our finalizer keeps them from that."""

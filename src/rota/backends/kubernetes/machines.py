@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from lightkube.models.core_v1 import NodeSpec as KubeSpec
 from lightkube.models.core_v1 import NodeStatus, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
-from lightkube.utils.quantity import parse_quantity
 from msgspec.structs import replace
 
 from rota.backends.api import EngineNode
 from rota.backends.kubernetes.objects import CLUSTER, POOL
 from rota.core.facts.node import Device, Machine, NodeSpec
+from rota.kubeapi.quantity import number_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -26,8 +26,14 @@ if TYPE_CHECKING:
 #: What NVIDIA's device plug-in and its feature discovery write on a node.
 _MODEL, _MEMORY = "nvidia.com/gpu.product", "nvidia.com/gpu.memory"
 _TYPE = "node.kubernetes.io/instance-type"
-#: How Kubernetes itself says what ``unschedulable`` and ``Ready`` say.
-_OF_STATE = "node.kubernetes.io/"
+#: By these Kubernetes itself says what ``Ready`` and ``unschedulable`` say, and what pods that ask
+#: for something bear anyway.
+_OF_STATE = frozenset(
+    f"node.kubernetes.io/{word}"
+    for word in ("not-ready", "unreachable", "unschedulable", "memory-pressure")
+)
+#: Of a container that comes before the others: it stays beside them.
+_STAYS = "Always"
 #: A pod of ours that was placed in no pool.
 OURS = "-"
 
@@ -86,11 +92,26 @@ def requested(pod: Pod, gpu: str) -> KubeAmount:
     """What the scheduler counts for a pod: its containers together, or one that comes before."""
     if pod.spec is None or (pod.status or PodStatus()).phase in ("Succeeded", "Failed"):
         return KubeAmount()
-    together = KubeAmount()
+    beside = before = KubeAmount()
+    for container in pod.spec.initContainers or []:
+        asked = _asked(container, gpu)
+        if container.restartPolicy == _STAYS:
+            beside = beside.plus(asked)
+            asked = KubeAmount()
+        before = before.most(beside.plus(asked))
+    together = beside
     for container in pod.spec.containers:
         together = together.plus(_asked(container, gpu))
-    for container in pod.spec.initContainers or []:
-        together = together.most(_asked(container, gpu))
+    together = together.most(before)
+    if pod.spec.resources is not None:
+        # Of the pod as a whole, where it says so, and of what it says.
+        whole = {**(pod.spec.resources.limits or {}), **(pod.spec.resources.requests or {})}
+        named, said = _held(whole, gpu), {"cpu", "memory", gpu} & {*whole}
+        together = KubeAmount(
+            named.milli if "cpu" in said else together.milli,
+            named.size if "memory" in said else together.size,
+            named.gpus if gpu in said else together.gpus,
+        )
     return together.plus(_held(pod.spec.overhead or {}, gpu))
 
 
@@ -103,12 +124,13 @@ def _shown(machine: Node, uses: list[PodUse], settings: KubernetesSettings) -> E
     meta, status = machine.metadata or ObjectMeta(), machine.status or NodeStatus()
     name, labels = meta.name or "", meta.labels or {}
     has = _held(status.allocatable or status.capacity or {}, settings.gpu_resource)
-    memory = labels.get(_MEMORY, "")
+    memory = labels.get(_MEMORY) or ""
+    mib = int(memory) if memory.isdecimal() else 0
     spec = NodeSpec(
         name=name,
         cpu_milli=has.milli,
         memory_mib=has.size >> 20,
-        devices=_devices(name, has.gpus, labels.get(_MODEL, ""), int(memory or 0)),
+        devices=_devices(name, has.gpus, labels.get(_MODEL, ""), mib),
         labels=labels,
         system=status.nodeInfo.osImage if status.nodeInfo is not None else "",
     )
@@ -184,7 +206,7 @@ def _problem(machine: Node, settings: KubernetesSettings) -> str:
         return f"NotReady: {words[0]}" if words and words[0] else "NotReady"
     if spec.unschedulable:
         return "cordoned (unschedulable)"
-    taints = [taint for taint in spec.taints or [] if not taint.key.startswith(_OF_STATE)]
+    taints = [taint for taint in spec.taints or [] if taint.key not in _OF_STATE]
     for taint in taints:
         hard = taint.effect in ("NoSchedule", "NoExecute")
         if hard and not any(_bears(toleration, taint) for toleration in settings.tolerations):
@@ -209,6 +231,6 @@ def _asked(container: Container, gpu: str) -> KubeAmount:
 
 def _held(amounts: Mapping[str, str], gpu: str) -> KubeAmount:
     def number(kind: str) -> float:
-        return float(parse_quantity(amounts.get(kind, "0")) or 0)
+        return number_of(amounts.get(kind, "0"))
 
     return KubeAmount(round(1000 * number("cpu")), round(number("memory")), round(number(gpu)))

@@ -7,6 +7,8 @@ version that it would go on from, the next look lists anew, and fails if it cann
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from typing import TYPE_CHECKING
 
 from rota.backends.api import EngineError
@@ -18,6 +20,11 @@ if TYPE_CHECKING:
 
 #: News come in heaps: so long is waited for the rest of one.
 HEAP_S = 0.02
+#: A watch that lasted so long was a good one. After one that was not the next comes later, and each
+#: time later still: a server that lets nobody watch is not to be listed all the time.
+GOOD_S, FIRST_S, MOST_S = 5.0, 0.5, 5.0
+
+log = logging.getLogger("rota.engine")
 
 
 class Mirror:
@@ -30,6 +37,8 @@ class Mirror:
         self._version = ""
         self._news = asyncio.Event()
         self._watch: asyncio.Task[None] | None = None
+        self._pause_s = 0.0
+        self._said = ""
 
     async def pods(self) -> list[Pod]:
         """All of them as of this moment, or as of the last word of a living watch."""
@@ -53,14 +62,32 @@ class Mirror:
             self._watch.cancel()
 
     async def _follow(self) -> None:
-        try:
-            while True:
+        """Until a watch breaks: then all are listed anew. A good one that ends is gone on from."""
+        while True:
+            began_s, broke = time.monotonic(), None
+            try:
                 async for change in self._api.watch(self.labels, self._version):
                     self._take(change)
-        except EngineError:
+            except EngineError as error:
+                broke = error
+            good = time.monotonic() - began_s > GOOD_S
+            if broke is None and good:
+                continue
+            loop = asyncio.get_running_loop()
+            loop.call_later(self._before_the_next(broke, good=good), self._news.set)
             return
-        finally:
-            self._news.set()
+
+    def _before_the_next(self, broke: EngineError | None, *, good: bool) -> float:
+        """How long a new list has time."""
+        if good:
+            self._pause_s, self._said = 0.0, ""
+        why = str(broke) if broke is not None else "the server ends each watch at once"
+        if self._pause_s and self._said != why:
+            self._said = why
+            log.warning("pods are listed again and again, as they cannot be watched: %s", why)
+        pause_s = max(self._pause_s, broke.after_s if broke is not None else 0.0)
+        self._pause_s = min(max(FIRST_S, 2 * self._pause_s), MOST_S)
+        return pause_s
 
     def _take(self, change: PodChange) -> None:
         self._version = change.version

@@ -7,6 +7,7 @@ container ended, exit code N               ended with N; 129 to 192: died of sig
 ... OOMKilled                              out of memory
 ... StartError, ContainerCannotRun         start failed, for the job's sake
 ... ContainerStatusUnknown                 node lost, and nobody knows how it ended
+... and Kubernetes says why it made way    preempted, or node lost, also with 0
 ... not 0, after the pod was deleted       node lost, unless Rota asked for it: that comes first
 failed: DeadlineExceeded                   time limit
 failed: OutOfcpu, NodeAffinity, ...        start failed, for the node's sake
@@ -27,6 +28,7 @@ from lightkube.models.core_v1 import ContainerState, PodStatus
 from lightkube.models.meta_v1 import ObjectMeta
 
 from rota.backends.api import EngineJob, EnginePhase
+from rota.backends.kubernetes.client import CONTAINER
 from rota.backends.kubernetes.objects import HOPELESS, KEY
 from rota.backends.orders import parse_key
 from rota.core.facts.states import Blame, Cause
@@ -34,7 +36,7 @@ from rota.core.facts.states import Blame, Cause
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from lightkube.models.core_v1 import ContainerStateTerminated
+    from lightkube.models.core_v1 import ContainerStateTerminated, PodCondition
     from lightkube.resources.core_v1 import Pod
 
     from rota.backends.orders import Key
@@ -58,6 +60,10 @@ _HOPELESS = frozenset(
 )
 #: A kubelet that has removed a container before it told of its end makes up a code for it.
 _FORGOTTEN = "ContainerStatusUnknown"
+#: How it ends that is told to.
+_STOPPED = (137, 143)
+#: So much two clocks of one cluster may differ.
+SKEW = timedelta(seconds=30)
 _DELETED = "the pod was deleted in Kubernetes"
 
 
@@ -118,20 +124,20 @@ def is_overdue(pod: Pod, now_s: float, slack_s: float) -> bool:
     return due is not None and now_s > _seconds(due) + slack_s
 
 
-def is_hopeless(pod: Pod, now_s: float, start_s: float) -> str:
-    """Why its container will not be made, after this much patience; empty: it may yet be."""
+def is_hopeless(pod: Pod) -> str:
+    """Why its container cannot be made, however often it is tried; empty: it may yet be."""
     facts = _facts(pod)
     waiting = facts.state.waiting
     if waiting is None or waiting.reason not in _HOPELESS or facts.asked_at is not None:
         return ""
-    since_s = _seconds(facts.status.startTime) or _seconds(facts.meta.creationTimestamp)
-    return _why_it_waits(facts) if now_s - since_s > start_s else ""
+    return _why_it_waits(facts)
 
 
 def _facts(pod: Pod) -> _Facts:
     status = pod.status or PodStatus()
-    containers = status.containerStatuses or []
-    state = containers[0].state if containers else None
+    # The site may put containers of its own beside ours.
+    ours = [one for one in status.containerStatuses or [] if one.name == CONTAINER]
+    state = ours[0].state if ours else None
     node = pod.spec.nodeName if pod.spec is not None else None
     return _Facts(pod.metadata or ObjectMeta(), status, state or ContainerState(), node or "")
 
@@ -151,8 +157,10 @@ def _end(facts: _Facts, ended: ContainerStateTerminated) -> dict[str, Any]:
         return told | {"cause": Cause.OUT_OF_MEMORY, "detail": "OOMKilled"}
     if facts.status.reason == "DeadlineExceeded":
         return told | {"cause": Cause.TIME_LIMIT, "detail": message}
-    if facts.status.reason and code:
-        return told | {"cause": Cause.NODE_LOST, "detail": _words(facts) or reason}
+    failed = facts.status.phase == "Failed" and facts.status.reason
+    if failed or _disruption(facts):
+        # Also with 0: so ends what makes way when it is told to.
+        return told | _moved(facts, _words(facts) or reason)
     if code and _ended_by_deletion(facts, ended):
         return told | {"cause": Cause.NODE_LOST, "detail": _DELETED}
     return told
@@ -160,20 +168,44 @@ def _end(facts: _Facts, ended: ContainerStateTerminated) -> dict[str, Any]:
 
 def _ended_by_deletion(facts: _Facts, ended: ContainerStateTerminated) -> bool:
     asked_at = facts.asked_at
-    return asked_at is not None and (ended.finishedAt is None or ended.finishedAt >= asked_at)
+    if asked_at is None or ended.finishedAt is None:
+        return asked_at is not None
+    # The clock of a node may be behind that of the server.
+    late = SKEW if ended.exitCode in _STOPPED else timedelta()
+    return ended.finishedAt >= asked_at - late
+
+
+def _disruption(facts: _Facts) -> PodCondition | None:
+    """Why Kubernetes itself ended it, where the version says so."""
+    conditions = facts.status.conditions or []
+    return next(
+        (c for c in conditions if c.type == "DisruptionTarget" and c.status == "True"), None
+    )
+
+
+def _moved(facts: _Facts, words: str) -> dict[str, Any]:
+    """It made way, for another pod or for what befell its node."""
+    told = _disruption(facts)
+    if told is None:
+        return {"cause": Cause.NODE_LOST, "detail": words}
+    words = told.message or words or told.reason or ""
+    preempted = told.reason == "PreemptionByScheduler"
+    return {"cause": Cause.PREEMPTED if preempted else Cause.NODE_LOST, "detail": words}
 
 
 def _failure(facts: _Facts) -> dict[str, Any]:
     """It is over, and no container says how."""
     reason = facts.status.reason or ""
     otherwise = "the pod has failed" if facts.asked_at is None else _DELETED
-    told = {"ended_s": _last_seconds(facts), "detail": _words(facts) or otherwise}
+    words = _words(facts) or otherwise
+    told: dict[str, Any] = {"ended_s": _last_seconds(facts), "detail": words}
     if reason in _NOT_TAKEN:
         return told | {"cause": Cause.START_FAILED, "fault": Blame.NODE}
     # A kubelet drops the status of a container when it removes it: it may well have run.
     told["started_s"] = _seconds(facts.status.startTime)
-    limit = reason == "DeadlineExceeded"
-    return told | {"cause": Cause.TIME_LIMIT if limit else Cause.NODE_LOST}
+    if reason == "DeadlineExceeded":
+        return told | {"cause": Cause.TIME_LIMIT}
+    return told | _moved(facts, words)
 
 
 def _vanished(facts: _Facts) -> dict[str, Any]:
@@ -182,8 +214,7 @@ def _vanished(facts: _Facts) -> dict[str, Any]:
     told: dict[str, Any] = {"ended_s": _seconds(facts.asked_at)}
     if running is not None:
         words = f"{_DELETED}, and node {facts.node} has not said how it ended"
-        lost = {"cause": Cause.NODE_LOST, "detail": words}
-        return told | {"started_s": _seconds(running.startedAt)} | lost
+        return told | {"started_s": _seconds(running.startedAt)} | _moved(facts, words)
     hopeless = (facts.meta.annotations or {}).get(HOPELESS)
     fault = Blame.JOB if hopeless else Blame.NODE
     words = hopeless or f"{_DELETED} before it was started"

@@ -88,8 +88,14 @@ class ByCommands:
         return list(of_sacct(output, mark))
 
     async def nodes(self) -> list[dict[str, Any]]:
+        """``sinfo`` tells of each node up to 22.05, and of groups of them from 23.02 on."""
         answer = _decoded(await self._ask("sinfo", "--json"), "sinfo")
-        return list(answer.get("nodes") or ())
+        if "nodes" not in answer:
+            answer = _decoded(await self._ask("scontrol", "show", "nodes", "--json"), "scontrol")
+        found = answer.get("nodes")
+        if not isinstance(found, list):
+            raise EngineAway("neither sinfo nor scontrol lists the nodes one by one")
+        return found
 
     async def comment(self, number: str) -> str | None:
         try:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import pwd
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from rota.backends.slurm.rest import ByRest
 from rota.backends.slurm.script import check, script
 from rota.backends.slurm.settings import SlurmSettings  # noqa: TC001 - read as an annotation
 from rota.backends.slurm.shim import UNSTARTED
-from rota.backends.slurm.states import ENDS, WAITING, as_job, nodes_in
+from rota.backends.slurm.states import BOOTING, ENDS, WAITING, as_job, nodes_in
 from rota.core.facts.states import Blame, Cause
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ _ALWAYS = frozenset(
     | {Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS}
 )
 _TERM = 15
+_NOBODY = "nobody"
 #: So long the script of a job that runs may take to its program.
 BEGIN_S = 5.0
 #: A stop that Slurm did not answer is tried again.
@@ -120,7 +122,8 @@ class SlurmDriver:
     def _uses(self, records: Iterable[SlurmRecord], nodes: Mapping[str, Any]) -> Iterator[SlurmUse]:
         """Who holds what on which node, node by node; ours with the pool that they are in."""
         for record in records:
-            if record.state in WAITING or record.state in ENDS or not record.nodes:
+            waits = record.state in WAITING and record.state != BOOTING
+            if waits or record.state in ENDS or not record.nodes:
                 continue
             key = parse_key(record.comment)
             ours = key is not None and key.cluster == self.cluster
@@ -220,7 +223,9 @@ class SlurmDriver:
         missing = wanted - {job.uid for job in found}
         if missing:
             since_s = time.time() - self._settings.lookback_days * DAY_S
-            past = self._of_ours(await self._transport.past(since_s))
+            # One that slurmctld no longer knows does not live, whatever the accounting was told.
+            told = self._of_ours(await self._transport.past(since_s))
+            past = [job for job in told if job.phase is EnginePhase.ENDED]
             # Its exit codes lack the highest bit, or are not there at all.
             found += [await self._with_its_word(job) for job in past if job.uid in missing]
         for uid in sorted(missing - {job.uid for job in found}):
@@ -235,9 +240,10 @@ class SlurmDriver:
             key = parse_key(record.comment)
             if key is None or key.cluster != self.cluster:
                 continue
-            if record.user and self._users.get(key.uid, record.user) != record.user:
+            user = owner(record)
+            if user and self._users.get(key.uid, user) != user:
                 continue  # A comment that somebody else has copied.
-            jobs.append(as_job(key.uid, record))
+            jobs.append(replace(as_job(key.uid, record), user=user))
         return jobs
 
     async def _with_its_word(self, job: EngineJob) -> EngineJob:
@@ -326,6 +332,16 @@ class SlurmDriver:
             if time.monotonic() > until_s:
                 raise EngineRefused("the job's program has not begun yet", Blame.NODE)
             await asyncio.sleep(BEGIN_S / 50)
+
+
+def owner(record: SlurmRecord) -> str:
+    """Whose job it is. A slurmrestd on a machine that knows no users calls each of them nobody."""
+    if record.user_id < 0 or record.user not in ("", _NOBODY):
+        return record.user
+    try:
+        return pwd.getpwuid(record.user_id).pw_name
+    except KeyError:
+        return record.user if record.user != _NOBODY else ""
 
 
 def _unclear(job: EngineJob) -> bool:

@@ -45,11 +45,13 @@ class SlurmRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Transport(Protocol):
     """A way to one Slurm. Every call is bounded in time; errors are those of an engine."""
 
-    #: Whether a job can be submitted for a node that is named.
-    places: bool
     #: As whom it submits, and whether it can for others, too.
     user: str
     acts_for_all: bool
+
+    @property
+    def places(self) -> bool:
+        """Whether a job can be submitted for a node that is named; known once it is open."""
 
     async def open(self) -> None: ...
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from msgspec.structs import replace
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from rota.backends.api import EngineNode
 from rota.backends.slurm.records import SlurmAmount
 from rota.core.facts.node import Device, Machine, NodeSpec
+from rota.slurmrest.values import plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,9 +22,10 @@ RESERVED = "RESERVED"
 #: A node in one of these gets no work, whatever else it is.
 _OUT = frozenset(
     {"DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVALID_REG"}
-    | {"MAINT", "MAINTENANCE", "NO_RESPOND", "NOT_RESPONDING", "PLANNED_DOWN", "POWERED_DOWN"}
+    | {"MAINT", "MAINTENANCE", "NO_RESPOND", "NOT_RESPONDING", "PLANNED_DOWN", "EXTERNAL"}
     | {"POWERING_DOWN", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "UNKNOWN", "UNK", RESERVED}
 )
+_MARKS = MappingProxyType({"*": "NOT_RESPONDING", "%": "POWERING_DOWN"})
 _GPU = re.compile(r"gpu(?::(?P<model>[^:,(]+))?:(?P<count>\d+)(?:\([^)]*\))?(?:,|$)")
 #: Labels are for people and selectors.
 PARTITIONS, FEATURE = "slurm/partitions", "slurm/feature-"
@@ -142,8 +145,9 @@ def _node(node: Mapping[str, Any], reserved: bool = False) -> EngineNode:
     features = _words(node.get("active_features") or node.get("features"))
     spec = NodeSpec(
         name=name,
-        cpu_milli=1000 * int(node.get("cpus") or 0),
-        memory_mib=int(node.get("real_memory") or 0),
+        # Less what a site keeps for its own daemons, where the version tells that.
+        cpu_milli=1000 * (plain(node.get("effective_cpus")) or plain(node.get("cpus"))),
+        memory_mib=max(0, plain(node.get("real_memory")) - plain(node.get("specialized_memory"))),
         devices=_devices(name, str(node.get("gres") or "")),
         labels={PARTITIONS: ",".join(_partitions(node))}
         | {FEATURE + word: "" for word in features},
@@ -158,8 +162,11 @@ def _node(node: Mapping[str, Any], reserved: bool = False) -> EngineNode:
 
 def _states(node: Mapping[str, Any]) -> set[str]:
     """Older versions have a state and flags, newer ones a list."""
-    state, flags = node.get("state"), node.get("state_flags") or ()
-    return {word.upper().rstrip("*$~#!%^-@+") for word in (*_words(state), *flags)}
+    told = (*_words(node.get("state")), *_words(node.get("state_flags")))
+    parts = [part for word in told for part in word.upper().split("+")]
+    # A star is a node that does not answer; a % one that is being switched off.
+    marks = {mark: word for mark, word in _MARKS.items() if any(mark in part for part in parts)}
+    return {part.rstrip("*$~#!%^-@+") for part in parts} | set(marks.values())
 
 
 def _partitions(node: Mapping[str, Any]) -> list[str]:

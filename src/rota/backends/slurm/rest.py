@@ -6,10 +6,10 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from rota.backends.api import EngineRefused
+from rota.backends.api import EngineAway, EngineRefused
 from rota.backends.slurm import commands
 from rota.backends.slurm.inner import NOWHERE, engine_error
-from rota.backends.slurm.records import of_accounting, of_controller
+from rota.backends.slurm.records import ControllerJobs, of_accounting, of_controller
 from rota.core.facts.states import Blame
 from rota.slurmrest.client import SlurmRest
 from rota.slurmrest.verdicts import ALREADY_DONE, UNKNOWN_JOB, SlurmError
@@ -21,14 +21,17 @@ if TYPE_CHECKING:
     from rota.backends.slurm.records import SlurmRecord
     from rota.backends.slurm.settings import SlurmSettings
 
-#: From here on numbers may be missing, and lists are lists.
-NEWER = 39
+#: From here on numbers may be missing, lists are lists, and a node can be named; from the other on
+#: the script is a part of the job.
+NEWER, SCRIPT_IN_JOB = 39, 41
 #: Slurm wants some environment; the attempt's own is in the script.
 _ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
 
 class ByRest:
-    """One slurmrestd. A node is named by a feature, or with ``scontrol`` where that is here."""
+    """One slurmrestd. An older one has no key for a node: it is named by a feature, or with
+    ``scontrol`` where that is here.
+    """
 
     def __init__(self, settings: SlurmSettings) -> None:
         self._rest = SlurmRest(
@@ -40,9 +43,18 @@ class ByRest:
         self.user = settings.rest_user
         self._feature = settings.node_feature
         self._limit_s = settings.limit_s
-        self.places = bool(self._feature) or shutil.which("scontrol") is not None
+        self._scontrol = shutil.which("scontrol") is not None
         # Whether the token can is known to Slurm alone: it answers so at a submit.
         self.acts_for_all = settings.rest_user in ("root", "slurm")
+
+    @property
+    def places(self) -> bool:
+        """Known once it is open."""
+        return bool(self._feature) or self._scontrol or self._names_nodes
+
+    @property
+    def _names_nodes(self) -> bool:
+        return bool(self._rest.versions) and self._rest.number >= NEWER
 
     async def open(self) -> None:
         with _told():
@@ -53,11 +65,10 @@ class ByRest:
         await self._rest.close()
 
     async def submit(self, wish: SlurmRequest) -> str:
-        held = bool(wish.on) and not self._feature
-        job = described(wish, self._rest.number, self._feature)
+        held = bool(wish.on) and not self._feature and not self._names_nodes
+        body = submitted(wish, self._rest.number, self._feature)
         if held:
-            job["hold"] = True
-        body = {"script": wish.script, "job": job}
+            body["job"]["hold"] = True
         with _told():
             number = str(await self._rest.submit(body, user=wish.user))
         if held:
@@ -75,8 +86,8 @@ class ByRest:
 
     async def jobs(self) -> list[SlurmRecord]:
         with _told():
-            answer = await self._rest.ask("slurm", "jobs")
-        return [of_controller(job) for job in answer.get("jobs") or ()]
+            answer = await self._rest.ask_for("slurm", "jobs", ControllerJobs)
+        return [of_controller(job) for job in _objects(answer, "jobs")]
 
     async def past(self, since_s: float) -> list[SlurmRecord]:
         if "slurmdb" not in self._rest.versions:
@@ -84,12 +95,12 @@ class ByRest:
         moment = f"{'' if self._rest.number >= NEWER else 'uts'}{int(since_s)}"
         with _told():
             answer = await self._rest.ask("slurmdb", "jobs", start_time=moment, skip_steps="true")
-        return [of_accounting(job) for job in answer.get("jobs") or ()]
+        return [of_accounting(job) for job in _objects(answer, "jobs")]
 
     async def nodes(self) -> list[dict[str, Any]]:
         with _told():
             answer = await self._rest.ask("slurm", "nodes")
-        return list(answer.get("nodes") or ())
+        return _objects(answer, "nodes")
 
     async def comment(self, number: str) -> str | None:
         with _told():
@@ -99,7 +110,7 @@ class ByRest:
                 if error.code == UNKNOWN_JOB:
                     return None
                 raise
-        jobs = answer.get("jobs") or ()
+        jobs = _objects(answer, "jobs")
         return of_controller(jobs[0]).comment if jobs else None
 
     async def signal(self, number: str, signal: int) -> None:
@@ -117,12 +128,30 @@ class ByRest:
                     raise
 
 
+def _objects(answer: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    """A list that is not there is no answer: an empty one says that there are none."""
+    found = answer.get(key)
+    if found is None and not answer:
+        return []  # Nothing was found, says a newer version.
+    if not isinstance(found, list):
+        raise EngineAway(f"slurmrestd answers without {key}")
+    return [one for one in found if isinstance(one, dict)]
+
+
 @contextmanager
 def _told() -> Iterator[None]:
     try:
         yield
     except SlurmError as error:
         raise engine_error(error) from None
+
+
+def submitted(wish: SlurmRequest, number: int, feature: str = "") -> dict[str, Any]:
+    """All that a submit says, in that version of the interface."""
+    job = described(wish, number, feature)
+    if number >= SCRIPT_IN_JOB:
+        return {"job": job | {"script": wish.script}}
+    return {"script": wish.script, "job": job}
 
 
 def described(wish: SlurmRequest, number: int, feature: str = "") -> dict[str, Any]:
@@ -154,6 +183,8 @@ def described(wish: SlurmRequest, number: int, feature: str = "") -> dict[str, A
         "gres": "" if newer else wish.gres,
         "tres_per_node": f"gres/{wish.gres}" if newer and wish.gres else "",
     }
+    if newer and not feature and wish.on:
+        job["required_nodes"] = wish.on.split(",")
     return job | {key: value for key, value in named.items() if value}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import math
 import re
-from shlex import quote
+import shlex
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -49,6 +49,18 @@ _SHELLS = frozenset({"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "
 _END = "ROTA-END"
 #: A step does not take this from its job.
 _CPUS = "${SLURM_CPUS_PER_TASK:+--cpus-per-task=$SLURM_CPUS_PER_TASK}"
+#: What cannot stand in a script as it is: ``sbatch`` refuses one with line ends of DOS, and neither
+#: it nor JSON takes bytes that are no text.
+_CODED = re.compile("[\r\udc80-\udcff]")
+
+
+def quote(text: str) -> str:
+    """One word of a shell, whatever is in it."""
+    if not _CODED.search(text):
+        return shlex.quote(text)
+    body = text.encode(errors="surrogateescape")
+    safe = "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in body)
+    return f"$'{safe}'"
 
 
 def check(launch: Launch) -> None:

@@ -20,6 +20,10 @@ WAITING = frozenset(
     {"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT"}
     | {"RESV_DEL_HOLD"}
 )
+#: By an operator. A user's own hold is what our own submit has for a moment.
+_HELD = "JobHeldAdmin"
+#: Waits for nothing but its own nodes, which it has.
+BOOTING = "CONFIGURING"
 #: How each end is called here; None: the exit status tells.
 ENDS = MappingProxyType(
     {
@@ -57,13 +61,15 @@ def as_job(uid: str, record: SlurmRecord) -> EngineJob:
     node = nodes[0] if nodes else ""
     if record.state not in ENDS:
         waits = record.state in WAITING
+        placed = not waits or record.state == BOOTING
         return EngineJob(
             uid=uid,
             id=record.id,
             phase=EnginePhase.WAITING if waits else EnginePhase.RUNNING,
             reason=_waits_for(record) if waits else "",
-            node="" if waits else node,
-            nodes=() if waits else tuple(nodes),
+            held=waits and record.reason.startswith(_HELD),
+            node=node if placed else "",
+            nodes=tuple(nodes) if placed else (),
             submitted_s=record.submitted_s,
             # Of one that waits Slurm tells when it might start.
             started_s=0.0 if waits else record.started_s,
@@ -103,7 +109,7 @@ def _split(status: int | None) -> tuple[int | None, int]:
 
 
 def _waits_for(record: SlurmRecord) -> str:
-    return record.reason or ("its nodes boot" if record.state == "CONFIGURING" else "")
+    return record.reason or ("its nodes boot" if record.state == BOOTING else "")
 
 
 def _detail(record: SlurmRecord, cause: Cause | None) -> str:

@@ -17,7 +17,7 @@ def engine() -> None:
     """Engines that a site already has, set up in [engines.NAME] of rota.toml.
 
     Rota keeps queueing, fairness and quotas; the engine runs the work. With placement "theirs" it
-    chooses the machines, and inside_max and give_back_s bound what waits inside it.
+    chooses the machines. inside_max, give_back_s and begin_s bound what waits inside it.
     """
 
 
