@@ -45,7 +45,9 @@ def told(caller: Caller, job: int) -> list[Any]:
         caller.post("/plan", plan).json,
         caller.post("/plan", {**by(48), "time_limit_s": 30}).json["promise"] | {"by_at": ""},
     ]
-    return [(view.get("reason"), view.get("help"), view.get("answer")) for view in views]
+    said = [(view.get("reason"), view.get("help"), view.get("answer")) for view in views]
+    (queue,) = caller.get("/queues:stats").json["items"]
+    return [*said, (queue["waiting"], queue["reasons"], queue["next_job"])]
 
 
 def test_the_same_is_said_aside_and_in_the_loop(
@@ -76,6 +78,7 @@ def test_why_is_answered_without_advice_where_no_trial_can_be_made(
     assert "what would help was not tried" in view["lines"][-1]
     assert plan.status == 429
     assert float(plan.headers["Retry-After"]) > 0
+    assert caller.get("/queues:stats").status == 429
 
 
 def test_a_promise_on_a_large_site_is_kept_like_on_a_small_one(

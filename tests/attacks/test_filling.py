@@ -93,3 +93,22 @@ def test_a_shake_of_hands_that_cannot_be_understood_is_not_waited_for(mallory: P
                         heard += part
 
                 assert b" 101 " not in heard.partition(b"\r\n")[0] or b"token" in heard
+
+
+def test_answers_that_nobody_reads_are_bounded(town: Box, mallory: Person, alice: Person):
+    jobs = [{"command": ["true", "x" * 60_000], "hold": True} for _ in range(200)]
+    assert mallory.api("POST", "/jobs:batch", {"jobs": jobs})[0] == 201
+    before = resident_mib(town.living("controller"))
+
+    with contextlib.ExitStack() as stack:
+        lines = [stack.enter_context(line_of(mallory)) for _ in range(150)]
+        for line in lines:
+            line.settimeout(60)
+            line.sendall(b"GET /api/v1/jobs?limit=200 HTTP/1.1\r\nHost: x\r\n\r\n")
+        heads = [line.recv(12) for line in lines]
+
+        alice.is_served_soon()
+        assert resident_mib(town.living("controller")) - before < 800
+
+    assert (heads[0], heads[-1]) == (b"HTTP/1.1 200", b"HTTP/1.1 429")
+    assert mallory.api("GET", "/jobs?limit=200")[0] == 200

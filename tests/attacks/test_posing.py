@@ -185,6 +185,21 @@ def test_no_plain_user_speaks_as_an_agent(town: Box, mallory: Person):
     assert [node["name"] for node in town.api("GET", "/nodes")[1]["items"]] == ["box"]
 
 
+def test_who_lost_a_role_does_not_keep_it_in_tokens_of_their_own(town: Box, mallory: Person):
+    person = f"/users/{mallory.user}"
+    assert town.api("PATCH", person, {"role": "operator"})[0] == 200
+    own = mallory.api("POST", "/tokens", {"access": "operator"})[1]
+    given = town.api("POST", "/tokens", {"user": mallory.user, "access": "operator"})[1]
+
+    assert town.api("PATCH", person, {"role": "viewer"})[0] == 200
+
+    try:
+        shown = [mallory.over_network("GET", "/status", one["token"])[1] for one in (own, given)]
+        assert [one["access"] for one in shown] == ["viewer", "operator"]
+    finally:
+        town.api("DELETE", person)
+
+
 def test_nobody_else_starts_or_stops_the_parts_of_the_service(town: Box, mallory: Person):
     parts = {part: town.living(part) for part in ("supervisor", "controller", "agent", "keeper")}
 

@@ -61,10 +61,11 @@ def test_the_site_and_the_job_are_told_by_webhook_and_by_mail(
     assert site[-1].json["detail"]["exit_code"] == 7
     assert f"job {job} " in str(mail.wait(1)[0]["Subject"])
     status = json.loads(box.rota("notify", "--json").stdout)
+    user = box.show(job)["user"]
     assert {one["name"]: one["given_up"] for one in status["receivers"]} == {
         "webhook site": 0,
-        f"jobs at 127.0.0.1:{web.port}": 0,
-        "mail": 0,
+        f"jobs at 127.0.0.1:{web.port} of {user}": 0,
+        f"mail of {user}": 0,
     }
 
 

@@ -8,14 +8,17 @@ import types
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from rota.controller.commands.commands import Idle, NoteGpus, RemoveReservation
 from rota.core.facts.gpu_use import Overuse
 from rota.core.facts.notices import ENDS, EVENTS
 from rota.notify import receiver as receiver_module
+from rota.notify.courier import SENDS_EACH, SENDS_MAX
 from rota.rpc.messages import Seen, Sighting
 from rota.settings.notify import Notify, PluginRule, read_entries
-from rota.testing.scene import ADMIN, Scene
+from rota.testing.scene import ADMIN, ALICE, Scene
+from tests.journeys.box import until
 from tests.notify.post import Post, hook, mail_rule
 from tests.notify.receivers import MailSink, WebSink, dead_port
 
@@ -296,6 +299,31 @@ def test_a_receiver_that_hangs_holds_up_only_itself(
     assert post.receiver("webhook slow").waiting
 
 
+def test_what_one_user_asks_for_keeps_nobody_elses_messages_waiting(
+    make_post: MakePost, web: WebSink, other_web: WebSink
+):
+    """Whether they go to the same place, or to as many others as there are sends at once."""
+    hanging = [WebSink() for _ in range(SENDS_MAX)]
+    for sink in hanging:
+        sink.gate.clear()
+    site = hook(other_web.url, name="site", users=["bob"], events=["submitted"])
+    post = make_post(Notify(webhooks=(site,), hosts=("127.0.0.1",), timeout_s=30))
+
+    for sink in hanging:
+        post.submit("hers", f"{sink.url}/x,on=submitted", actor=replace(ALICE, user="mallory"))
+    web.status = 503
+    post.submit("late", f"{web.url}/x,on=submitted", actor=replace(ALICE, user="mallory"))
+    until(lambda: sum(len(sink.got) for sink in hanging) == SENDS_EACH, "her share of the sends")
+    post.submit("his", f"{web.url}/his,on=submitted", actor=replace(ALICE, user="bob"))
+
+    web.until(lambda got: any(posted.path == "/his" for posted in got), "what bob asked for")
+    other_web.wait(1)
+    assert sum(len(sink.got) for sink in hanging) == SENDS_EACH
+    for sink in hanging:
+        sink.gate.set()
+        sink.close()
+
+
 def test_what_does_not_fit_in_memory_waits_in_the_log(
     make_post: MakePost, web: WebSink, monkeypatch: pytest.MonkeyPatch
 ):
@@ -420,8 +448,8 @@ def test_an_address_that_the_mail_server_refuses_is_given_up_at_once(
     mail.wait(1)
     post.until_all_told()
 
-    assert post.receiver("mail").problem == ""
-    assert (post.receiver("mail").sent, post.receiver("mail").given_up) == (1, 1)
+    assert post.receiver("mail of alice").problem == ""
+    assert (post.receiver("mail of alice").sent, post.receiver("mail of alice").given_up) == (1, 1)
 
 
 def test_a_notifier_of_ones_own_is_given_the_notice(
@@ -466,7 +494,7 @@ def test_a_name_that_leads_inside_is_not_followed(make_post, web):
     post.submit("job", inside)
 
     post.until_all_told()
-    told = post.receiver(f"jobs at localhost:{web.port}")
+    told = post.receiver(f"jobs at localhost:{web.port} of alice")
     assert (told.given_up, "which is not public (see notify.hosts)" in told.problem) == (1, True)
     assert web.got == []
 

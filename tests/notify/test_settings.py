@@ -133,6 +133,7 @@ def test_a_job_may_name_only_what_the_site_can_and_may_serve():
         *("127.0.0.1:8080", "10.1.2.3", "192.168.0.9", "169.254.169.254", "0.0.0.0", "localhost"),
         *("[::1]", "[::ffff:127.0.0.1]", "[fe80::1]", "[fd00::1]", "[64:ff9b::7f00:1]"),
         *("[2002:7f00:1::]", "[::127.0.0.1]", "100.64.0.1", "224.0.0.1"),
+        *("[64:ff9b:1::7f00:1]", "[::ffff:0:127.0.0.1]", "[fec0::1]"),
     ],
 )
 def test_a_job_may_not_name_an_address_inside_unless_the_site_lists_it(host):

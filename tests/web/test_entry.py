@@ -155,13 +155,14 @@ def test_what_a_link_makes_does_not_outlive_its_maker(server: Running) -> None:
     caller = server.network(made["token"])
     used, late = (caller.post("/web/links").json["path"] for _ in range(2))
 
-    ask(server, "GET", used)
+    cookie = cookie_of(ask(server, "GET", used))
+    tokens = server.local().get("/tokens").json["items"]
     server.local().delete(f"/tokens/{made['id']}")
 
     assert ask(server, "GET", late).headers["Location"] == "/web/sign-in?used=1"
-    tokens = server.local().get("/tokens").json["items"]
-    (page,) = [token for token in tokens if token["user"] == "eve"]
+    (page,) = [token for token in tokens if token["user"] == "eve" and token["by"] == made["id"]]
     assert (page["note"], page["expires_at"]) == ("web page", made["expires_at"])
+    assert ask(server, "GET", "/api/v1/status", cookie=cookie).status == 401
 
 
 def test_a_viewer_makes_no_links(server: Running) -> None:

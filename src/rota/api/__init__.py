@@ -15,7 +15,7 @@ Each room knows only those below it.
     views/                           jobs found and shown
     bodies/                          from a request to what the controller takes
     errors, auth, people             refusals; who asks; users of this machine
-    gate, turns, asgi                how often somebody asks; who edits; the words of ASGI
+    gate, turns, asgi                how often somebody asks; in turns; the words of ASGI
     questions                        those that take trials: in turns, and aside on a large site
-    rounds, leaving                  nobody has the loop for long while others wait; who hung up
+    rounds, leaving, unread          nobody has the loop for long; who hung up; who takes no answers
 """

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from rota.controller.loop import Host
+    from rota.core.facts.tenant import Token
 
 #: What the server puts in front of the uid where others have the address of the client.
 LOCAL = "uid:"
@@ -129,7 +130,15 @@ def _by_token(host: Host, authorization: bytes) -> Actor:
         raise Unauthenticated("the token is not valid; an admin can make one with 'rota token'")
     if token.has_expired(host.clock.now_s()):
         raise Unauthenticated("the token has expired; an admin can make one with 'rota token'")
-    return Actor(token.user, token.access, VIA_TOKEN + token.id, project=token.project)
+    return Actor(token.user, _access_of(host, token), VIA_TOKEN + token.id, project=token.project)
+
+
+def _access_of(host: Host, token: Token) -> Access:
+    """What a user made by a role gives no more than the role that the user has now."""
+    if not token.by_role:
+        return token.access
+    role = host.cluster.accounts.user(token.user).role or Access.USER
+    return max(token.access, role, key=list(Access).index)
 
 
 def still_valid(host: Host, actor: Actor) -> bool:

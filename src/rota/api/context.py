@@ -20,6 +20,7 @@ from rota.api.gate import Gate
 from rota.api.questions import Questions
 from rota.api.rounds import Rounds
 from rota.api.turns import EditTurns
+from rota.api.unread import Unread
 from rota.api.views.lookup import resolve_now
 from rota.controller.agents.bundles import require_bundle
 from rota.controller.chores.foretelling import Foretelling
@@ -97,6 +98,7 @@ class Context:
         self.closing = asyncio.Event()
         self.turns = EditTurns()
         self.rounds = Rounds()
+        self.unread = Unread()
 
     def attach(self, host: Host, settings: Settings) -> None:
         """Serve this host from now on."""

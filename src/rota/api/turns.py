@@ -1,4 +1,4 @@
-"""Whose turn it is to edit a record.
+"""Whose turn it is to edit a record, or to be given a long list.
 
 An edit looks at a record and then asks for the record as it shall be. Edits of one record come one
 after the other, by whichever door they come in: nothing changes between the look and the edit.
@@ -32,3 +32,15 @@ class EditTurns:
             for key in sorted(keys):
                 await held.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
             yield
+
+
+class UserTurns:
+    """So many at the same time of one user; what comes beyond that waits for one of these."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._rooms = WeakValueDictionary[tuple[int, str], asyncio.Semaphore]()
+
+    def of(self, user: str) -> asyncio.Semaphore:
+        key = (id(asyncio.get_running_loop()), user)
+        return self._rooms.setdefault(key, asyncio.Semaphore(self._at_once))

@@ -34,8 +34,8 @@ _UNHEARD = (
 JOBS_MAX = 100
 #: Reads are written after so long, or when there are so many.
 FLUSH_S, FLUSH_MANY = 1.0, 500
-#: The same read again counts once in so long.
-AGAIN_S = 60.0
+#: The same read again counts once in so long; from so many on, older ones are forgotten.
+AGAIN_S, RECENT_MIN = 60.0, 10 * FLUSH_MANY
 #: Where a command says what it is about, and what that is called.
 _SUBJECTS = ("job", "node", "queue", "group", "project", "user", "reservation", "token")
 _WORDS = re.compile(r"(?<!^)(?=[A-Z])")
@@ -53,6 +53,7 @@ class Audit:
         self.ship: Callable[[Audited], None] | None = None
         self._reads: list[Audited] = []
         self._recent: dict[tuple[str, ...], float] = {}
+        self._recent_max = RECENT_MIN
         self._flushing: asyncio.Task[None] | None = None
 
     def of_tick(
@@ -98,8 +99,10 @@ class Audit:
         now_s = self._now_s()
         if now_s - self._recent.get(key, -AGAIN_S) < AGAIN_S:
             return
-        if len(self._recent) > 10 * FLUSH_MANY:
+        if len(self._recent) > self._recent_max:
             self._recent = {k: s for k, s in self._recent.items() if now_s - s < AGAIN_S}
+            # Where all of them are recent, the next look is due when there are twice as many.
+            self._recent_max = max(RECENT_MIN, 2 * len(self._recent))
         self._recent[key] = now_s
         self._reads.append(self.record(actor, action, about, refused))
         if self._flushing is None or self._flushing.done():

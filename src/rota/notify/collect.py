@@ -62,12 +62,21 @@ class Patience(NamedTuple):
 
 
 class Delivery(NamedTuple):
-    """One message on its way. Those with one receiver are sent one after the other."""
+    """One message on its way. Those with one receiver are sent one after the other.
 
-    receiver: str
+    What jobs ask for has a receiver for each user: nobody's messages wait for those of another.
+    """
+
+    way: str
     notice: Notice
     channel: Channel
     patience: Patience
+    #: Whose job asked for it; empty: the site did.
+    user: str = ""
+
+    @property
+    def receiver(self) -> str:
+        return f"{self.way} of {self.user}" if self.user else self.way
 
 
 class NoticeRoute(NamedTuple):
@@ -164,20 +173,19 @@ class NoticeCollector:
             for way in self._ways
             if way.rule.wants(event, spec.user, spec.project)
         ]
-        return found + self._to_targets(spec.notify, notice, lambda one: _hears(one, event, item))
+        return found + self._to_targets(item, notice, lambda one: _hears(one, event, item))
 
     def _to_targets(
-        self, targets: tuple[Target, ...], notice: Notice, wants: Callable[[Target], bool]
+        self, item: Job | Array, notice: Notice, wants: Callable[[Target], bool]
     ) -> list[Delivery]:
         """To the targets that the job names."""
-        ways = [self._way_to(target) for target in targets if wants(target)]
-        patience = self._patience(None)
-        return [Delivery(way[0], notice, way[1], patience) for way in ways if way is not None]
+        ways = [self._way_to(target) for target in item.spec.notify if wants(target)]
+        patience, user = self._patience(None), item.spec.user
+        return [Delivery(way[0], notice, way[1], patience, user) for way in ways if way is not None]
 
     def _of_array(self, record: Recorded, told: list[Told], item: Job | Array) -> list[Delivery]:
         """To the targets that hear of an array as a whole."""
-        targets = tuple(one for one in item.spec.notify if ELEMENTS not in one.events)
-        if not targets:
+        if not any(_is_of_whole(one) for one in item.spec.notify):
             return []
         if isinstance(item, Array):
             whole, news = item, self._sweeps.of_end(record, item)
@@ -190,9 +198,11 @@ class NoticeCollector:
             one
             for event in news
             for one in self._to_targets(
-                targets,
+                item,
                 make_notice(record, event, whole, self._cluster_id),
-                lambda target, name=event[0]: name in target.events,  # type: ignore[misc]
+                lambda target, name=event[0]: (  # type: ignore[misc]
+                    _is_of_whole(target) and name in target.events
+                ),
             )
         ]
 
@@ -272,6 +282,11 @@ class NoticeCollector:
                 if found is None or found[0] != number:
                     found = (number, record.seq)
         return found
+
+
+def _is_of_whole(target: Target) -> bool:
+    """Whether it hears of an array and not of its elements."""
+    return ELEMENTS not in target.events
 
 
 def _hears(target: Target, event: str, item: Job | Array) -> bool:

@@ -12,7 +12,9 @@ import asyncio
 import logging
 import threading
 import time
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -24,6 +26,7 @@ from rota.notify.receiver import WAITING_MAX, Receiver
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from rota.core.changes.events import Recorded
     from rota.notify.collect import Delivery, NoticeCollector, NoticeLog
@@ -32,8 +35,8 @@ log = logging.getLogger("rota.notify")
 
 BOOKMARK = "notify"
 PAGE = 200
-#: Sends that may be under way at once, over all receivers.
-SENDS_MAX = 32
+#: Sends that may be under way at once, over all receivers, and for the jobs of one user.
+SENDS_MAX, SENDS_EACH = 32, 8
 #: The bookmark is moved at most this often.
 SAVE_S = 0.25
 #: Events that concern nobody are noted in the bookmark only so often.
@@ -48,6 +51,8 @@ class Bookmark(msgspec.Struct, omit_defaults=True):
 
     read: int
     behind: dict[str, int] = {}
+    #: Whether what jobs ask for has a receiver for each user there; it had one for all of them.
+    by_user: bool = False
 
 
 class Courier:
@@ -81,6 +86,7 @@ class Courier:
         self._bell = asyncio.Event()
         self._moved = asyncio.Event()
         self._slots = asyncio.Semaphore(SENDS_MAX)
+        self._shares = WeakValueDictionary[str, asyncio.Semaphore]()
         self._saved = ""
         self._thread = threading.Thread(target=self._live, name="rota-notify", daemon=True)
 
@@ -155,7 +161,7 @@ class Courier:
             # Still reading what a former life left over: what it had told stays told.
             left = {name: max(seq, read) for name, seq in before.behind.items()}
             read, behind = before.read, left | behind
-        return msgspec.json.encode(Bookmark(read, behind)).decode()
+        return msgspec.json.encode(Bookmark(read, behind, by_user=True)).decode()
 
     def _live(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -208,6 +214,7 @@ class Courier:
         for record in page:
             for name, found in self._sorted(record).items():
                 receiver = self._receivers.get(name) or self._new_receiver(name, record.seq)
+                receiver.user = found[0].user
                 receiver.offer(record.seq, found)
                 self._wake(receiver)
         with self._lock:
@@ -221,7 +228,9 @@ class Courier:
         before = self._told_before
         try:
             for delivery in self._collector.deliveries(record):
-                if record.seq > before.behind.get(delivery.receiver, before.read):
+                usual = before.read if before.by_user else before.behind.get(delivery.way)
+                told = before.behind.get(delivery.receiver, before.read if usual is None else usual)
+                if record.seq > told:
                     found.setdefault(delivery.receiver, []).append(delivery)
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             # A fault of ours with one event must not keep all later ones from being told.
@@ -274,7 +283,7 @@ class Courier:
         for tries in range(1, patience.retries + 2):
             after_s = 0.0
             try:
-                async with self._slots:
+                async with self._share_of(delivery.user), self._slots:
                     await delivery.channel.send(notice, patience.timeout_s)
             except Unwanted as error:
                 self._give_up(receiver, delivery, tries, str(error))
@@ -293,6 +302,12 @@ class Courier:
                 self._give_up(receiver, delivery, tries, receiver.problem)
                 return
             await asyncio.sleep(max(patience.wait_s(tries), after_s))
+
+    def _share_of(self, user: str) -> AbstractAsyncContextManager[Any]:
+        """Of the sends under way one user has a few; the site's own have no such bound."""
+        if not user:
+            return nullcontext()
+        return self._shares.setdefault(user, asyncio.Semaphore(SENDS_EACH))
 
     def _give_up(self, receiver: Receiver, delivery: Delivery, tries: int, problem: str) -> None:
         notice = delivery.notice

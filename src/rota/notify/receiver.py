@@ -17,8 +17,10 @@ WAITING_MAX = 500
 class Receiver:
     """Everything about one receiver. Only the courier's thread changes it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, user: str = "") -> None:
         self.name = name
+        #: Whose jobs it is told of; empty: the site's.
+        self.user = user
         self.waiting: deque[Delivery] = deque()
         #: Up to this event everything for it is sent or in ``waiting``; the rest is in the log.
         self.taken_seq = 0

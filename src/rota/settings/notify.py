@@ -149,11 +149,15 @@ def is_public(address: str) -> bool:
             inside = ipaddress.IPv4Address(int(found) & 0xFFFF_FFFF)
         if inside is not None:
             return is_public(str(inside))
+        if any(found in net for net in _INSIDE):
+            return False
     return found.is_global and not found.is_multicast
 
 
 _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.ip_network("::/96")
+#: Which not every Python knows: translated to IPv4 by the site itself, and of a site of old.
+_INSIDE = tuple(map(ipaddress.ip_network, ("64:ff9b:1::/48", "::ffff:0:0:0/96", "fec0::/10")))
 _Entry = TypeVar("_Entry", bound=NoticeRule)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from typing import TYPE_CHECKING
@@ -9,9 +10,11 @@ from typing import TYPE_CHECKING
 from rota.api.auth import LOCAL, require
 from rota.api.errors import Malformed
 from rota.api.people import PEOPLE
+from rota.api.unread import UNSENT
 from rota.core.facts.errors import RotaError
 from rota.slurm.call import wire
 from rota.slurm.call.command import Answer, Call, CallerLine, CallRequest, run
+from rota.slurm.call.list_turns import lists_of
 from rota.slurm.call.waiting import Stopping
 from rota.slurm.steps.signalling import watch
 
@@ -103,14 +106,19 @@ async def serve(context: Context, actor: Actor, scope: Scope, receive: Receive, 
         columns=asked.columns,
         host=asked.host,
     )
-    try:
-        answer = await answer_to(Call(request, RelayLine(stream), context))
-    except CallerGone:
-        answer = Answer("", "", GONE)
-    except Stopping:
-        await stream.hang_up()
-        return
-    await _finish(stream, answer)
+    if unsent := scope.get(UNSENT):
+        context.unread.note(actor.user, unsent)
+    async with lists_of(context, actor):
+        try:
+            answer = await answer_to(Call(request, RelayLine(stream), context))
+        except CallerGone:
+            answer = Answer("", "", GONE)
+        except Stopping:
+            await stream.hang_up()
+            return
+    stdout = answer.stdout.encode() if isinstance(answer.stdout, str) else answer.stdout
+    with context.unread.holding(actor.user, len(stdout)) as left:
+        await _finish(stream, answer, stdout, left)
 
 
 async def answer_to(call: Call) -> Answer:
@@ -130,15 +138,17 @@ async def answer_to(call: Call) -> Answer:
         return Answer("", text, 1)
 
 
-async def _finish(stream: wire.Stream, answer: Answer) -> None:
+async def _finish(stream: wire.Stream, answer: Answer, stdout: bytes, left: list[int]) -> None:
     """Errors come first: programs that read both streams as one take the last line for the id."""
     if answer.stderr:
         await stream.write((wire.STDERR, answer.stderr.encode()))
-    stdout = answer.stdout.encode() if isinstance(answer.stdout, str) else answer.stdout
-    while len(stdout) > PART_BYTES:
-        await stream.write((wire.STDOUT, stdout[:PART_BYTES]))
-        stdout = stdout[PART_BYTES:]
-    shown = [(wire.STDOUT, stdout)] if stdout else []
+    last = max(0, len(stdout) - 1) // PART_BYTES * PART_BYTES
+    for begin in range(0, last, PART_BYTES):
+        await stream.write((wire.STDOUT, stdout[begin : begin + PART_BYTES]))
+        left[0] = len(stdout) - begin
+        # Nothing is on its way before others had their turn: a line that is full shows only then.
+        await asyncio.sleep(0)
+    shown = [(wire.STDOUT, stdout[last:])] if stdout else []
     await stream.write(*shown, (wire.EXIT, bytes([answer.code & 0xFF])), last=True)
 
 

@@ -34,7 +34,7 @@ class Attached(asyncio.Protocol):
         self._request = request
         self._send = send
         self._transport: asyncio.Transport | None = None
-        self._early: list[bytes] = []
+        self._early = bytearray()
         self._window = WINDOW_BYTES
         self.open = True
 
@@ -44,9 +44,9 @@ class Attached(asyncio.Protocol):
         if not self.open:
             self._transport.close()
             return
-        for frame in self._early:
-            self._transport.write(frame)
-        self._early.clear()
+        if self._early:
+            self._transport.write(bytes(self._early))
+            self._early.clear()
 
     def data_received(self, data: bytes) -> None:
         self._send(TerminalOutput(self._request, data))
@@ -78,7 +78,10 @@ class Attached(asyncio.Protocol):
     def _frame(self, kind: bytes, body: bytes) -> None:
         frame = kind + len(body).to_bytes(4, "big") + body
         if self._transport is None:
-            self._early.append(frame)
+            self._early += frame
+            if len(self._early) > UNTAKEN_BYTES_MAX:
+                self._early.clear()
+                self.end("its terminal takes long to begin, and too much was typed meanwhile")
         elif self._transport.get_write_buffer_size() > UNTAKEN_BYTES_MAX:
             self.end("the job does not read what is typed to it")
             self._transport.abort()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rota.api import errors
@@ -24,6 +25,7 @@ from rota.api.gate import FREE
 from rota.api.jobs.submit import SubmitAnswer, submit_batch, submit_one
 from rota.api.leaving import GONE, LOST
 from rota.api.rounds import InRounds
+from rota.api.unread import WHOSE
 from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
@@ -99,6 +101,8 @@ class Front:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         send = timed(self.context, scope, _with_id(scope, send))
+        plain = send
+        send = self.context.unread.bounded(scope, plain, partial(_send_problem, plain))
         try:
             wing = self._wing_of(scope["path"])
             if wing is None:
@@ -209,6 +213,7 @@ class Front:
         context = self.context
         actor = identify(context.identities, context.host, scope["client"], shown)
         if actor is not None:
+            scope[WHOSE] = None if actor.access in FREE else actor.user
             if actor.access not in FREE and (counted := scope.get(ROUND)) is not None:
                 counted.user = actor.user
             context.gate.request(actor)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from rota.api.leaving import GONE
+from rota.api.unread import UNSENT
 
 if TYPE_CHECKING:
     from asyncio import Future, TimerHandle, Transport
@@ -57,6 +58,11 @@ class BoundedHeads(HttpToolsProtocol):
             self._head_timer = self.loop.call_later(HEAD_S, self._too_slow)
         super().on_message_begin()
         self.scope[GONE] = self.lost  # type: ignore[literal-required]
+        self.scope[UNSENT] = self.unsent  # type: ignore[literal-required]
+
+    def unsent(self) -> int:
+        """Bytes of answers that the other side has not taken."""
+        return 0 if self.lost.done() else self.transport.get_write_buffer_size()
 
     def on_headers_complete(self) -> None:
         self.head_came()

@@ -82,6 +82,9 @@ class Gathering:
         if parts and not self.plain.is_closing():
             self.plain.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
+    def get_write_buffer_size(self) -> int:
+        return self.plain.get_write_buffer_size() + sum(map(len, self._parts))
+
     def close(self) -> None:
         self.flush()
         self.plain.close()

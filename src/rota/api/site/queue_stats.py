@@ -8,7 +8,7 @@ import msgspec
 from litestar import get
 
 from rota.api import params
-from rota.api.context import Asking, context_of
+from rota.api.context import Asking, actor_of, context_of
 from rota.api.views.paging import Listed, ListPart
 from rota.scheduling.answers.next_job import CorePolicy
 from rota.scheduling.answers.queue_stats import QueueStats, queue_stats
@@ -16,6 +16,7 @@ from rota.scheduling.answers.queue_stats import QueueStats, queue_stats
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rota.controller.loop import Host
     from rota.core.cluster import Cluster
     from rota.core.facts.job import Job
     from rota.scheduling.answers.next_job import SchedulingPolicy
@@ -79,19 +80,27 @@ def _heads(cluster: Cluster, queue: str) -> Iterator[Job]:
                 yield array.expand(pending.first())
 
 
-@get("/queues:stats", summary="What waits in each queue, and why", opt={"right": "read"})
+@get(
+    "/queues:stats",
+    summary="What waits in each queue, and why",
+    opt={"right": "read", "errors": (429,)},
+)
 async def all_queue_stats(
     request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
 ) -> AllQueueStatsView:
     """Per queue: jobs, waits, what they want and hold, why they wait, and who comes next."""
-    host = context_of(request).host
+    context, actor = context_of(request), actor_of(request)
+    found = await context.questions.ask(actor, lambda: _looked_up(context.host))
+    page, after = ListPart(limit, cursor).of(found, lambda one: one.name)
+    return AllQueueStatsView(page, cursor=after)
+
+
+def _looked_up(host: Host) -> list[QueueStatsView]:
+    """Of every kind of job that waits it is asked why: with many of them that takes long."""
     now_s = host.clock.now_s()
     policy = CorePolicy(host.scheduler, now_s)
     found = sorted(queue_stats(host.scheduler, now_s), key=lambda one: one.name)
-    page, after = ListPart(limit, cursor).of(found, lambda one: one.name)
-    return AllQueueStatsView(
-        [stats_view(one, next_in(host.cluster, policy, one.name)) for one in page], cursor=after
-    )
+    return [stats_view(one, next_in(host.cluster, policy, one.name)) for one in found]
 
 
 ROUTES = [all_queue_stats]

@@ -38,6 +38,8 @@ class TokenView(msgspec.Struct):
     nodes: list[str] = []
     #: For jobs of this project only; empty: for all that its user may do.
     project: str = ""
+    #: The token that it was made with and ends with; empty: none.
+    by: str = ""
 
 
 class TokensView(Listed):
@@ -94,6 +96,7 @@ def _view(token: Token, nodes: list[str]) -> TokenView:
         approve=token.approve,
         nodes=nodes,
         project=token.project,
+        by=token.by,
     )
 
 
@@ -158,7 +161,7 @@ async def make_token(request: Asking) -> NewTokenView:
 async def revoke_token(
     request: Asking, token_id: Annotated[str, PathParameter(description="The id of the token")]
 ) -> None:
-    """At once, on every connection."""
+    """At once, on every connection; those that its user made with it end, too."""
     await context_of(request).host.ask(RevokeToken(actor=actor_of(request), token=token_id))
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.api.auth import may_look_into
+from rota.api.turns import UserTurns
 from rota.api.views.lookup import cut_element
 from rota.api.views.reasons import Reasons
 from rota.api.views.views import JobView, Page, collapsed_view, job_view
@@ -35,6 +36,10 @@ if TYPE_CHECKING:
 SIEVE_ROWS = 1000
 #: A filter that looks into rows gives up for this page after so many; the cursor goes on.
 SIEVE_MAX = 200_000
+
+
+#: Pages of one user that are made at the same time.
+_PAGES = UserTurns(4)
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,6 +113,12 @@ def _is_labelled(spec: JobSpec, label: str) -> bool:
 
 async def list_page(host: Host, query: Query, actor: Actor) -> Page:
     """One page, in the order of ids."""
+    # Rows that were read and wait for their turn in the loop are in memory, large as they may be.
+    async with _PAGES.of(actor.user):
+        return await _list_page(host, query, actor)
+
+
+async def _list_page(host: Host, query: Query, actor: Actor) -> Page:
     reasons = Reasons(host.scheduler, host.clock.now_s())
     rest = _without_rows(host.cluster, query, actor, reasons)
     found: dict[int, JobView] = dict(islice(rest, query.limit + 1))

@@ -7,7 +7,8 @@ from typing import Literal
 import msgspec
 from litestar import get
 
-from rota.api.context import Asking, context_of
+from rota.api.auth import may_look_into
+from rota.api.context import Asking, actor_of, context_of
 from rota.api.views.times import Moment, when
 from rota.core.facts.notices import EVENTS
 from rota.notify.receiver import Receiver
@@ -58,8 +59,11 @@ def receiver_view(receiver: Receiver) -> ReceiverView:
 
 @get("/notify/status", summary="Who is told of jobs, and does it work", opt={"right": "read"})
 async def notify_status(request: Asking) -> NotifyView:
-    """Counts are since the controller started; the messages themselves survive a restart."""
-    context = context_of(request)
+    """Counts are since the controller started; the messages themselves survive a restart.
+
+    A user sees the site's receivers and those that their own jobs name.
+    """
+    context, actor = context_of(request), actor_of(request)
     settings, outbox = context.settings.notify, context.outbox
     unread, receivers = (0, list[Receiver]()) if outbox is None else outbox.status()
     return NotifyView(
@@ -67,7 +71,11 @@ async def notify_status(request: Asking) -> NotifyView:
         mail=settings.mails_leave,
         notifiers=[rule.name for rule in settings.plugins],
         unread_events=unread,
-        receivers=[receiver_view(receiver) for receiver in receivers],
+        receivers=[
+            receiver_view(receiver)
+            for receiver in receivers
+            if not receiver.user or may_look_into(actor, receiver.user)
+        ],
     )
 
 

@@ -165,17 +165,26 @@ def revoke(ids: tuple[str, ...], yes: bool) -> None:
     known = {entry["id"]: entry for entry in items(client.get("/tokens"))}
     for name in ids:
         if name in known:
-            session.warn(cut_off_by(known[name]))
+            session.warn(cut_off_by(known[name], made_with(name, known)))
     confirm("revoke" if len(ids) == 1 else f"revoke these {len(ids)}", yes)
     for name, path in paths.items():
         client.delete(path)
         click.echo(f"revoked {name}")
 
 
-def cut_off_by(entry: dict[str, Any]) -> str:
+def made_with(name: str, known: dict[str, dict[str, Any]]) -> list[str]:
+    """The tokens that were made with one, with these, and so on: they end with it."""
+    found = [name]
+    for one in found:
+        found += [other for other, entry in known.items() if entry.get("by") == one]
+    return found[1:]
+
+
+def cut_off_by(entry: dict[str, Any], made: list[str]) -> str:
     """What ends with a token, in one line."""
     if entry.get("access") != "agent":
-        return f"token {entry['id']}: programs that use it as {entry.get('user')} are cut off"
+        more = f"; {', '.join(made)} made with it, too" if made else ""
+        return f"token {entry['id']}: programs that use it as {entry.get('user')} are cut off{more}"
     left, nodes = entry.get("uses_left"), entry.get("nodes") or ()
     more = "1 more node" if left == 1 else f"{left} more nodes"
     many = "any number of nodes" if left is None else more

@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from rota.controller.commands.access import require
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected, named
 from rota.core.facts.site.outer import Outer
-from rota.core.facts.tenant import NO_QUOTA
+from rota.core.facts.tenant import NO_QUOTA, Access, User
 
 if TYPE_CHECKING:
     from rota.controller.commands import commands as cmd
@@ -88,6 +89,9 @@ def set_user(scribe: Scribe, command: cmd.SetUser) -> object:
     """What differs from a record that says nothing is the user's own."""
     asked = command.user
     refuse_contradiction(asked.quota)
+    known = scribe.cluster.accounts.users.get(asked.name)
+    if asked.role != (known.role if known is not None else None):
+        require(command.actor, Access.ADMIN)
     user = replace(
         asked,
         own_shares=asked.own_shares or asked.shares != 1,
@@ -99,12 +103,18 @@ def set_user(scribe: Scribe, command: cmd.SetUser) -> object:
 
 
 def remove_user(scribe: Scribe, command: cmd.RemoveUser) -> object:
-    """Back to one share and the default quota."""
-    if command.user not in scribe.cluster.accounts.users:
-        shown = command.user or "*"
+    """Back to one share and the default quota; a role goes with it where an admin says so."""
+    name = command.user
+    known = scribe.cluster.accounts.users.get(name)
+    if known is None:
+        shown = name or "*"
         raise NotFound(f"there is no record of user {shown}", field="user", value=shown)
-    scribe.emit(ev.UserRemoved(user=command.user))
-    return command.user
+    if known.role is None or command.actor.access is Access.ADMIN:
+        scribe.emit(ev.UserRemoved(user=name))
+    else:
+        kept = User(name, own_shares=not name, own_quota=not name, role=known.role)
+        scribe.emit(ev.UserSet(user=kept))
+    return name
 
 
 def note_quota(scribe: Scribe, command: cmd.NoteQuota) -> object:

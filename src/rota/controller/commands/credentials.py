@@ -8,13 +8,15 @@ from msgspec.structs import replace
 
 from rota.controller.commands.access import require
 from rota.core.changes import events as ev
-from rota.core.facts.errors import Conflict, NotFound, Rejected, named
+from rota.core.facts.errors import Conflict, Forbidden, NotFound, Rejected, named
 from rota.core.facts.states import NodeState
 from rota.core.facts.tenant import Access
 from rota.core.words.units import format_duration
 from rota.node_keys import id_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from rota.controller.commands import commands as cmd
     from rota.controller.tick.scribe import Scribe
     from rota.core.facts.tenant import Token
@@ -33,9 +35,23 @@ def make_token(scribe: Scribe, command: cmd.MakeToken) -> Token:
     if command.token.project:
         named(scribe.cluster.accounts.projects, "project", command.token.project)
     _refuse_more(scribe, command)
-    token = _no_longer(command.token, scribe.cluster.accounts.tokens.get(actor.token))
+    token = _no_longer(_made_by(scribe, command), scribe.cluster.accounts.tokens.get(actor.token))
     scribe.emit(ev.TokenMade(token=token))
     return token
+
+
+def _made_by(scribe: Scribe, command: cmd.MakeToken) -> Token:
+    """A token of one's own hangs on what its maker showed: on another token, or on a role."""
+    actor, token, accounts = command.actor, command.token, scribe.cluster.accounts
+    if token.user != actor.user or token.access is Access.AGENT:
+        return token
+    maker = accounts.tokens.get(actor.token)
+    if maker is not None:
+        return replace(token, by=maker.id, by_role=maker.by_role)
+    if actor.token:
+        raise Forbidden(f"token {actor.token} is not valid any more")
+    by_role = actor.access is (accounts.user(actor.user).role or Access.USER)
+    return replace(token, by_role=by_role)
 
 
 def _refuse_more(scribe: Scribe, command: cmd.MakeToken) -> None:
@@ -77,8 +93,21 @@ def revoke_token(scribe: Scribe, command: cmd.RevokeToken) -> Token:
             field="token",
             value=token.id,
         )
-    scribe.emit(ev.TokenRevoked(token=command.token))
+    for one in _with_offspring(token.id, scribe.cluster.accounts.tokens):
+        scribe.emit(ev.TokenRevoked(token=one))
     return token
+
+
+def _with_offspring(name: str, tokens: Mapping[str, Token]) -> list[str]:
+    """A token, those that its user made with it, and so on."""
+    made: dict[str, list[str]] = {}
+    for one in tokens.values():
+        if one.by:
+            made.setdefault(one.by, []).append(one.id)
+    found = [name]
+    for one_id in found:
+        found += made.get(one_id, ())
+    return found
 
 
 def approve_node(scribe: Scribe, command: cmd.ApproveNode) -> Token:

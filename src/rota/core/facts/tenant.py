@@ -221,6 +221,10 @@ class Token(msgspec.Struct, frozen=True, omit_defaults=True):
     joined: str = ""
     #: It is for jobs of this project and for nothing else; the project's quota is its budget.
     project: str = ""
+    #: The token that its user made it with: it ends with that one.
+    by: str = ""
+    #: Its user made it by the role that the user had: it never gives more than that role does now.
+    by_role: bool = False
 
     def has_expired(self, now_s: float) -> bool:
         return 0 < self.expires_s <= now_s

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from rota.api.views.lookup import find
 from rota.core.facts.errors import NotFound, Rejected
+from rota.slurm.call.list_turns import long_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,8 +25,8 @@ T = TypeVar("T")
 BREATH = 500
 #: So does one that takes this long.
 BREATH_S = 0.005
-#: No answer is longer: it is in memory as a whole.
-TEXT_MAX = 256 * 1024 * 1024
+#: No answer is longer: it is in memory as a whole. One beyond this waits for its turn.
+TEXT_MAX, LONG = 128 * 1024 * 1024, 256 * 1024
 
 
 class SlurmView:
@@ -74,5 +75,7 @@ async def each(items: Iterable[T], work: Callable[[T], R]) -> list[R]:
             raise Rejected(f"the answer has more than {TEXT_MAX} characters; ask for less")
         if perf_counter() - began_s > BREATH_S:
             await asyncio.sleep(0)
+            if total > LONG:
+                await long_list()
             began_s = perf_counter()
     return found

@@ -24,7 +24,7 @@ from rota.slurm.formats.documents import (
     partition_document,
     text_of,
 )
-from rota.slurm.formats.long_documents import long_text
+from rota.slurm.formats.long_documents import LongList, long_text
 from rota.slurm.records.gather import MIN_JOB_AGE_S, JobSieve, lately_ended, unfinished
 from rota.slurm.records.job_records import Recorder
 from rota.slurm.records.job_refs import RefIndex, parse_ref
@@ -147,7 +147,7 @@ class Shown:
             raise CommandFailed(UNKNOWN_JOB)
         if self.flags.json:
             name = self.view.cluster_name
-            items = await each(jobs, lambda job: job_document(job, name))
+            items = LongList(jobs, lambda job: job_document(job, name))
             return Answer(await long_text(body_of("jobs", items)))
         if not jobs:
             return Answer("No jobs in the system\n")

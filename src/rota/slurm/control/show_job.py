@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from rota import hostlist
+from rota.slurm.formats.layout import harmless
 from rota.slurm.orders.options import kept_in
 from rota.slurm.records.tres import held_gres, job_gres, ranges
 from rota.slurm.words.amounts import Moments, full_duration, size_text
@@ -148,7 +149,7 @@ def _files(job: JobRecord) -> list[str]:
 
 def job_block(job: JobRecord, moments: Moments, detail: int, one_line: bool) -> str:
     """The whole text of a job; in one line every word holds a ``=``."""
-    lines = job_lines(job, moments, detail)
+    lines = [harmless(line) for line in job_lines(job, moments, detail)]
     if one_line:
         return " ".join(line.strip() for line in lines) + " \n"
     return "\n   ".join([*lines, ""]) + "\n\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota import hostlist
+from rota.slurm.formats.layout import harmless
 from rota.slurm.records.node_records import reservation_name
 from rota.slurm.words.amounts import Moments, full_duration
 
@@ -43,7 +44,7 @@ def node_block(node: NodeRecord, moments: Moments, one_line: bool, detail: int =
     if node.reason:
         when = moments.text(node.reason_s)
         lines.append(f"Reason={node.reason} [{node.reason_by}@{when}]")
-    return _block(lines, one_line)
+    return _block([harmless(line) for line in lines], one_line)
 
 
 def license_block(name: str, total: int, used: int) -> str:

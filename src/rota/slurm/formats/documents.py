@@ -16,6 +16,8 @@ from rota import hostlist
 from rota.slurm.orders.options import kept_in
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rota.slurm.records.records import HeldOnNode, JobRecord, NodeRecord, PartitionRecord
 
 PLUGIN = {"type": "openapi/v0.0.38", "name": "Slurm OpenAPI v0.0.38"}
@@ -29,14 +31,14 @@ def meta(plugin: dict[str, str] = PLUGIN) -> dict[str, Any]:
     }
 
 
-def body_of(name: str, items: list[Any]) -> dict[str, Any]:
+def body_of(name: str, items: Sequence[Any]) -> dict[str, Any]:
     """A document with one list and no errors."""
     return {"meta": meta(), "errors": [], name: items}
 
 
 def text_of(document: dict[str, Any]) -> str:
     """With two blanks per level, empty lists on two lines and slashes escaped."""
-    plain = msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    plain = _tame(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
     # Slashes stand only inside texts.
     return _spread(plain).replace("/", "\\/") + "\n"
 
@@ -70,7 +72,19 @@ _ODD = re.compile("[\x7f-\x9f\u2028\u2029\ud800-\udfff\ufeff\ufffe\uffff]")
 
 def as_yaml(document: dict[str, Any]) -> str:
     """YAML 1.1 with a tag in front of every value, as Slurm's serializer writes it."""
-    return "\n".join(["%YAML 1.1", "--- !!map", *_mapping(document, ""), "..."]) + "\n"
+    return yaml_text(yaml_lines(document))
+
+
+def yaml_text(lines: list[str]) -> str:
+    return "\n".join(["%YAML 1.1", "--- !!map", *lines, "..."]) + "\n"
+
+
+def yaml_lines(document: dict[str, Any]) -> list[str]:
+    return _mapping(document, "")
+
+
+def yaml_item(item: dict[str, Any]) -> str:
+    return "\n".join(_sequence([item], ""))
 
 
 def _mapping(document: dict[str, Any], indent: str) -> list[str]:
@@ -113,6 +127,11 @@ def _string(text: str) -> str:
     if _PLAIN.fullmatch(text):
         return text
     quoted = json.dumps(text, ensure_ascii=False)
+    return _tame(quoted)
+
+
+def _tame(quoted: str) -> str:
+    """What speaks to a terminal, or is not read by all, as escapes."""
     return _ODD.sub(lambda found: f"\\u{ord(found[0]):04x}", quoted)
 
 

@@ -31,8 +31,16 @@ class LinePart(NamedTuple, Generic[R]):
     suffix: str = ""
 
 
+def harmless(text: str) -> str:
+    """Of a job's folder, command or comment: it neither speaks to a terminal nor begins a line."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else "?" for char in text)
+
+
 def fit(text: str, width: int, right: bool) -> str:
     """Padded to the width and cut there; a width of 0 leaves it as it is."""
+    text = harmless(text)
     if not width:
         return text
     return text[:width].rjust(width) if right else text[:width].ljust(width)
@@ -196,7 +204,7 @@ class RuledTable(Generic[R]):
         return [names, "".join("-" * abs(column.width) + " " for column in self.columns)]
 
     def line(self, record: R) -> str:
-        return self._join([column.show(record) for column in self.columns])
+        return self._join([harmless(column.show(record)) for column in self.columns])
 
     def _join(self, texts: list[str]) -> str:
         if self._delimiter:

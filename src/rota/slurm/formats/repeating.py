@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.list_turns import made
 from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.words.amounts import Moments, zone_of
 from rota.slurm.words.values import whole
@@ -34,7 +35,9 @@ async def repeated(
         while True:
             answer = await once()
             stdout = answer.stdout if isinstance(answer.stdout, str) else answer.stdout.decode()
-            await call.line.show(_date(call, asked) + stdout + "\n", answer.stderr)
+            made()
+            with call.context.unread.holding(call.actor.user, len(stdout)):
+                await call.line.show(_date(call, asked) + stdout + "\n", answer.stderr)
             pause = asyncio.wait({leaving}, timeout=every_s)
             await unless_stopping(call.context, pause)
             if leaving.done():

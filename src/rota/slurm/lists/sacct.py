@@ -15,9 +15,9 @@ from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
 from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.account_documents import account_document
-from rota.slurm.formats.documents import DB_PLUGIN, as_yaml, meta
+from rota.slurm.formats.documents import DB_PLUGIN, meta
 from rota.slurm.formats.layout import RuledTable, field_list, read_columns
-from rota.slurm.formats.long_documents import long_text
+from rota.slurm.formats.long_documents import LongList, long_text
 from rota.slurm.lists.sacct_fields import WIDTHS, AccountingRow, Units, columns
 from rota.slurm.orders.detail import script_of
 from rota.slurm.records.accounts import is_known
@@ -342,9 +342,9 @@ class Report:
 
     async def _document(self, jobs: list[JobRecord]) -> Answer:
         name, now_s = self.view.cluster_name, self.view.now_s
-        items = await each(jobs, lambda job: account_document(job, name, now_s))
+        items = LongList(jobs, lambda job: account_document(job, name, now_s))
         body = {"meta": meta(DB_PLUGIN), "errors": [], "jobs": items}
-        return Answer(as_yaml(body) if "yaml" in self.asked else await long_text(body))
+        return Answer(await long_text(body, yaml="yaml" in self.asked))
 
     async def _scripts(self, jobs: list[JobRecord]) -> Answer:
         """The scripts of jobs, each below its name."""

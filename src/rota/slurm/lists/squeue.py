@@ -12,9 +12,9 @@ from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
 from rota.slurm.call.view import SlurmView, each
-from rota.slurm.formats.documents import as_yaml, body_of, job_document
+from rota.slurm.formats.documents import body_of, job_document
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
-from rota.slurm.formats.long_documents import long_text
+from rota.slurm.formats.long_documents import LongList, long_text
 from rota.slurm.formats.repeating import repeated
 from rota.slurm.lists.squeue_fields import letters, names
 from rota.slurm.lists.squeue_steps import step_lines
@@ -304,8 +304,8 @@ class JobListing:
             key=lambda job: job.job_id,
         )
         cluster = self.view.cluster_name
-        body = body_of("jobs", await each(shown, lambda job: job_document(job, cluster)))
-        return Answer(as_yaml(body) if "yaml" in self.asked else await long_text(body))
+        body = body_of("jobs", LongList(shown, lambda job: job_document(job, cluster)))
+        return Answer(await long_text(body, yaml="yaml" in self.asked))
 
     async def _steps(self) -> Answer:
         self.refs += _step_refs(self.asked["steps"])

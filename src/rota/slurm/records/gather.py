@@ -13,9 +13,11 @@ import msgspec
 
 from rota.api.views.lookup import cut_element
 from rota.core.changes.events import JobSettled
+from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import IndexSet, position_of
 from rota.core.facts.job import Job
 from rota.core.facts.states import FINAL, JobState
+from rota.slurm.call.list_turns import long_list
 from rota.slurm.call.view import BREATH
 from rota.slurm.records.job_refs import JobRef, RefIndex
 from rota.slurm.records.wishes import details
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
 
 #: How long an ended job stays in squeue, as ``scontrol show config`` says.
 MIN_JOB_AGE_S = 300
+#: A list of more records waits for its turn, and none has more: it is in memory as a whole.
+LONG, RECORDS_MAX = 10_000, 500_000
 #: Events are read backwards in pieces of this size.
 EVENTS_BACK = 5000
 #: Rows read at a time, and the most that one command reads.
@@ -179,10 +183,22 @@ async def _record(
 ) -> list[JobRecord]:
     await recorder.recall(host, (item for item in items if isinstance(item, Job)))
     found: list[JobRecord] = []
-    for number, item in enumerate(items, 1):
-        found += filter(wanted.means, _records_of(item, wanted, recorder))
-        if number % BREATH == 0:
-            await asyncio.sleep(0)
+    looked_at = 0
+    for item in items:
+        # An array may have a million elements, and each of them a record.
+        for record in _records_of(item, wanted, recorder):
+            looked_at += 1
+            if wanted.means(record):
+                found.append(record)
+            if looked_at % BREATH == 0:
+                await asyncio.sleep(0)
+                if len(found) >= LONG:
+                    await long_list()
+                if len(found) > RECORDS_MAX:
+                    raise Rejected(
+                        f"these are more than {RECORDS_MAX} jobs; ask for fewer, or for arrays as "
+                        "a whole"
+                    )
     return found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rota.slurm.accounting.sacctmgr_show import qos_list
-from rota.slurm.call.view import SlurmView, each
+from rota.slurm.call.view import SlurmView
 from rota.slurm.formats.account_documents import account_document, tres_list
+from rota.slurm.formats.long_documents import LongList
 from rota.slurm.records.accounts import (
     ROOT,
     association_tree,
@@ -38,7 +39,7 @@ async def jobs(asked: RestRequest) -> dict[str, Any]:
     view = SlurmView(asked.context)
     found = await _records(asked, view, None, view.now_s - DAY_S)
     name, now_s = view.cluster_name, view.now_s
-    return {"jobs": await each(found, lambda one: account_document(one, name, now_s))}
+    return {"jobs": LongList(found, lambda one: account_document(one, name, now_s))}
 
 
 async def job(asked: RestRequest) -> dict[str, Any]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 from rota import hostlist
 from rota.core.facts.states import ACTIVE, WAITING, JobState
 from rota.scheduling.limits.licenses import held_of, limits_of
-from rota.slurm.call.view import SlurmView, each
+from rota.slurm.call.view import SlurmView
 from rota.slurm.formats.documents import job_document, node_document, partition_document
+from rota.slurm.formats.long_documents import LongList
 from rota.slurm.records.gather import MIN_JOB_AGE_S, JobSieve, lately_ended, unfinished
 from rota.slurm.records.job_records import Recorder
 from rota.slurm.records.job_refs import RefIndex, parse_ref
@@ -59,7 +60,7 @@ async def diag(asked: RestRequest) -> dict[str, Any]:
 async def jobs(asked: RestRequest) -> dict[str, Any]:
     view = SlurmView(asked.context)
     found = await _records(asked, view, None)
-    return {"jobs": await each(found, lambda one: job_document(one, view.cluster_name))}
+    return {"jobs": LongList(found, lambda one: job_document(one, view.cluster_name))}
 
 
 async def job(asked: RestRequest) -> dict[str, Any]:

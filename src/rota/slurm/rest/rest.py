@@ -15,6 +15,7 @@ from rota.api.auth import Unauthenticated, require
 from rota.api.door.front import read_body
 from rota.core.facts.errors import Forbidden, RotaError
 from rota.slurm.call.command import CommandFailed
+from rota.slurm.call.list_turns import lists_of
 from rota.slurm.call.people import knowing, users_of
 from rota.slurm.formats.documents import DB_PLUGIN, PLUGIN, meta
 from rota.slurm.formats.long_documents import long_text
@@ -102,8 +103,8 @@ async def serve(
     body = await read_body(receive, BODY_MAX)
     query = dict(parse_qsl(scope.get("query_string", b"").decode("latin-1")))
     asked = RestRequest(context=context, actor=actor, name=name, query=query, body=body)
-    status, document = await _answer(asked, right, way)
-    text = await long_text({"meta": meta(plugin), **document})
+    async with lists_of(context, actor):
+        status, text = await _answer(asked, right, way, plugin)
     await _send(send, status, text, b"application/json")
 
 
@@ -130,25 +131,32 @@ def _find(method: str, path: str) -> tuple[str, Way, str] | None:
     return None if starred is None or not name else (*starred, name)
 
 
-async def _answer(asked: RestRequest, right: str, way: Way) -> tuple[int, dict[str, Any]]:
-    """The document, whatever happens."""
+async def _answer(
+    asked: RestRequest, right: str, way: Way, plugin: dict[str, str]
+) -> tuple[int, str]:
+    """The document as text, whatever happens."""
+    more: dict[str, Any] = {}
+
+    async def told() -> str:
+        return await long_text({"meta": meta(plugin), "errors": [], **await way(asked)})
+
     try:
         require(asked.actor, right)
         cluster = asked.context.host.cluster
-        found = await knowing(lambda: way(asked), lambda: users_of(cluster))
-        return 200, {"errors": [], **found}
+        return 200, await knowing(told, lambda: users_of(cluster))
     except RestRefusal as refusal:
-        return refusal.status, {"errors": refusal.entries, **refusal.more}
+        status, entries, more = refusal.status, refusal.entries, refusal.more
     except Forbidden as error:
-        return 500, {"errors": [error_entry(str(error), 2002, "Access/permission denied")]}
+        status, entries = 500, [error_entry(str(error), 2002, "Access/permission denied")]
     except CommandFailed as failed:
-        return 500, {"errors": [error_entry(failed.answer.stderr.strip(), -1)]}
+        status, entries = 500, [error_entry(failed.answer.stderr.strip(), -1)]
     except RotaError as error:
-        return 500, {"errors": [error_entry(str(error), -1)]}
+        status, entries = 500, [error_entry(str(error), -1)]
     except Exception as error:
         number = secrets.token_hex(6)
         log.error("internal error %s in slurmrestd's paths", number, exc_info=error)
-        return 500, {"errors": [error_entry(f"internal error {number}", -1)]}
+        status, entries = 500, [error_entry(f"internal error {number}", -1)]
+    return status, await long_text({"meta": meta(plugin), "errors": entries, **more})
 
 
 async def _send(send: Send, status: int, text: str, kind: bytes) -> None:
