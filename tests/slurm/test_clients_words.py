@@ -52,7 +52,7 @@ def test_a_step_that_a_job_never_had_is_not_found(cluster: Cluster) -> None:
 
     answer = cluster.run("scontrol", "show", "step", f"{job}.7")
 
-    assert (answer.code, answer.stderr) == (1, f"Job step {job}.7 not found\n")
+    assert (answer.code, answer.stdout) == (1, f"Job step {job}.7 not found\n")
 
 
 @pytest.mark.parametrize(("program", "fields"), [("squeue", 52), ("sinfo", 42)])
@@ -127,12 +127,14 @@ def test_jobs_are_held_and_released_by_their_name_too(cluster: Cluster) -> None:
 
 
 def test_a_name_that_none_of_the_callers_jobs_has_is_refused(cluster: Cluster) -> None:
-    cluster.submit("-H", "-J", "hers")
+    job = cluster.submit("-H", "-J", "hers")
 
     answer = cluster.run("scontrol", "hold", "jobname=hers", user="bob")
 
     assert answer.code == 1
-    assert answer.stderr.startswith("Invalid job id specified for job jobname=hers\n")
+    assert answer.stderr == (
+        f"Invalid user id for job {job}\nslurm_suspend error: Invalid user id\n"
+    )
 
 
 def test_the_least_cpus_of_a_node_are_those_of_the_tasks_on_it(cluster: Cluster) -> None:

@@ -72,9 +72,10 @@ def shown(cluster: Cluster, row: OptionRow, text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("key", KEPT)
 def test_the_text_of_an_option_is_shown_where_its_row_says(key: str, cluster: Cluster) -> None:
-    seen = shown(cluster, KEPT[key], "2")
+    value = "cpu:2" if KEPT[key].means else "2"
+    seen = shown(cluster, KEPT[key], value)
 
-    assert set(seen.values()) == {"2" if KEPT[key].takes else "1"}
+    assert set(seen.values()) == {value if KEPT[key].takes else "1"}
 
 
 @pytest.mark.parametrize(

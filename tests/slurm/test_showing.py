@@ -288,8 +288,18 @@ def test_accounting_keeps_to_the_window_the_states_and_the_units(cluster: Cluste
 
     assert lines("-S", "now-1hour") == lines() == [f"{job}|1000M"]
     assert lines("-S", "now-2hours", "-E", "now-1hour") == []
-    assert lines("-s", "F", "-S", "now-1hour") == []
-    assert lines("-s", "cd", "-S", "now-1hour", "--units=G") == [f"{job}|0.98G"]
+    assert lines("-s", "F", "-S", "now-1hour", "-E", "now") == []
+    assert lines("-s", "cd", "-S", "now-1hour", "-E", "now", "--units=G") == [f"{job}|0.98G"]
+
+
+def test_states_and_a_begin_alone_mean_that_moment(cluster: Cluster) -> None:
+    """As Slurm has it: with ``-s`` the end is the begin where only that is named."""
+    job = cluster.submit("-t", "5", "-J", "momentary")
+    cluster.finish(job)
+    words = ("sacct", "-nXP", "-o", "jobid", "--name", "momentary", "-S", "now-1hour", "-s", "cd")
+
+    assert cluster.text(*words) == cluster.text(*words, "-j", str(job)) == ""
+    assert cluster.text(*words, "-E", "now") == f"{job}\n"
 
 
 def test_a_suspended_job_says_so(cluster: Cluster) -> None:
@@ -353,7 +363,10 @@ def test_an_element_of_a_job_that_is_no_array_names_nobody(cluster: Cluster) -> 
     cluster.run("scancel", f"{job}_7")
     cluster.run("scontrol", "release", f"{job}_7")
 
-    assert shown_as_element.stderr == "slurm_load_jobs error: Invalid job id specified\n"
+    block = cluster.run("scontrol", "show", "job", f"{job}_7")
+
+    assert (shown_as_element.code, str(shown_as_element.stdout).count("\n")) == (0, 1)
+    assert (block.code, block.stdout) == (1, f"Job {job}_7 not found\n")
     assert shown(cluster, job)[2:4] == ["PENDING", "JobHeldUser"]
 
 

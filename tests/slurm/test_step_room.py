@@ -121,7 +121,7 @@ def test_a_step_of_a_job_is_run_from_outside_of_it(slurm: Slurm) -> None:
 def test_a_step_from_outside_ends_with_its_job(slurm: Slurm) -> None:
     job = begin(slurm, "until [ -e go ]; do sleep 0.02; done")
     slurm.box.reach(job, "running")
-    inside = "touch go; echo $$ > pid; exec sleep 60"
+    inside = "echo $$ > pid; touch go; exec sleep 60"
 
     done = slurm.run("srun", f"--jobid={job}", "sh", "-c", inside)
 
@@ -154,6 +154,7 @@ def test_a_step_that_is_cancelled_says_so(slurm: Slurm) -> None:
     until_began(slurm, "a")
 
     slurm.text("scancel", f"{job}.0")
+    until_printed(slurm, "task 0: ")
 
     first, second, *rest = finish(slurm, job)
     assert first == "srun: Job step aborted: Waiting up to 32 seconds for job step to finish."

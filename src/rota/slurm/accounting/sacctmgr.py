@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.slurm.accounting import sacctmgr_change, sacctmgr_show
+from rota.slurm.accounting.sacctmgr_documents import show_document
 from rota.slurm.accounting.sacctmgr_order import AccountOrder
 from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words
 from rota.slurm.call.view import SlurmView
+from rota.slurm.formats.shown_document import shape_asked
 
 if TYPE_CHECKING:
     from rota.slurm.call.command import Call
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
 OPTIONS = OptionTable(
     "h help: this text",
     "i immediate: change at once, without a question",
+    "json=?VERSION: a JSON document, with the keys of this version",
     "n noheader: no line of headings",
     "o oneliner: each record on one line",
     "p parsable: fields between bars, with one at the end",
@@ -27,6 +30,7 @@ OPTIONS = OptionTable(
     "v verbose: say more",
     "V version: the version of Slurm whose behaviour this is",
     "usage: the names of all options",
+    "yaml=?VERSION: a YAML document",
 )
 ENTITIES = {
     "account": "account",
@@ -92,6 +96,9 @@ async def sacctmgr(call: Call) -> Answer:
         return Answer()
     order = read_order(words, asked)
     view = SlurmView(call.context)
+    shape = shape_asked("sacctmgr", dict(options), call.env)
+    if order.verb == "show" and shape is not None:
+        return await show_document(view, order, shape)
     if order.verb == "show":
         return sacctmgr_show.show(view, order)
     return await sacctmgr_change.change(call, view, order)

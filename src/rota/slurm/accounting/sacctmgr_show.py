@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
+from rota import hostlist
 from rota.core.facts.job import ServiceClass
 from rota.core.words.units import BANDS
+from rota.slurm.accounting.sacctmgr_fields import by_key, key_of
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.formats.layout import RuledTable, TableColumn, read_columns
 from rota.slurm.records.accounts import (
@@ -105,7 +107,7 @@ def show(view: SlurmView, order: AccountOrder) -> Answer:
 
 def _empty(entity: str) -> _Kind:
     columns = [TableColumn(name, width, lambda _: "") for name, width in EMPTY[entity]]
-    return _Kind(_by_key(columns), ",".join(column.name.replace(" ", "") for column in columns))
+    return _Kind(by_key(columns), ",".join(map(key_of, columns)))
 
 
 #: Tables that have no row here: their columns, with the width.
@@ -150,7 +152,6 @@ def _place_columns(cluster: str) -> list[TableColumn]:
         TableColumn("User", 10, lambda row: _of(row).user),
         TableColumn("Partition", 10, lambda _: ""),
         TableColumn("Share", 9, lambda row: str(_of(row).shares)),
-        TableColumn("Fairshare", 9, lambda row: str(_of(row).shares)),
         TableColumn("Priority", 10, lambda _: ""),
         TableColumn("GrpJobs", 7, lambda row: "" if _of(row).user else _jobs(row)),
         TableColumn("GrpTRES", 13, lambda row: grp_tres(_limits(_of(row)))),
@@ -204,24 +205,6 @@ def _budget(row: object) -> str:
     return "" if hours is None else f"gres/gpu={int(hours * 60)}"
 
 
-def _by_key(columns: list[TableColumn]) -> dict[str, TableColumn]:
-    """By name in small letters, without blanks; some names are written in other ways, too."""
-    found = {column.name.lower().replace(" ", ""): column for column in columns}
-    other = {
-        "defaultqos": "defqos",
-        "defaultaccount": "defacct",
-        "adminlevel": "admin",
-        "description": "descr",
-        "organization": "org",
-        "parent": "parentname",
-        "maxjobsperuser": "maxjobspu",
-        "maxtresperuser": "maxtrespu",
-        "maxsubmitjobsperuser": "maxsubmitpu",
-    }
-    found |= {name: found[known] for name, known in other.items() if known in found}
-    return found
-
-
 def _associations(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     rows: list[object] = []
     tree = "tree" in order.flags
@@ -235,7 +218,10 @@ def _associations(view: SlurmView, order: AccountOrder) -> tuple[list[object], _
         "grptresmins,maxjobs,maxtres,maxtrespernode,maxsubmit,maxwall,maxtresmins,qos,defqos,"
         "grptresrunmin"
     )
-    return rows, _Kind(_by_key(_place_columns(view.cluster_name)), usual)
+    known = by_key(_place_columns(view.cluster_name))
+    if tree:
+        known["account"] = known["account"]._replace(width=-20)
+    return rows, _Kind(known, usual)
 
 
 def _wanted(place: Association, order: AccountOrder) -> bool:
@@ -272,7 +258,7 @@ def _accounts(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind
         *_place_columns(view.cluster_name)[2:],
         _place_columns(view.cluster_name)[0],
     ]
-    return rows, _Kind(_by_key(columns), usual)
+    return rows, _Kind(by_key(columns), usual)
 
 
 def _people(cluster: Cluster, names: list[str]) -> list[str]:
@@ -299,12 +285,15 @@ def _users(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
         TableColumn("User", 10, lambda row: row.name),
         TableColumn("Def Acct", 10, lambda row: row.default),
         TableColumn("Admin", 9, lambda row: "Administrator" if row.admin else "None"),
+        TableColumn("Coord Accounts", 20, lambda _: ""),
         *[one for one in _place_columns(view.cluster_name) if one.name != "User"],
     ]
     usual = "user,defacct,admin"
     if detailed:
         usual += f",cluster,account,partition,share,priority,{_OLDER_USUAL}"
-    return rows, _Kind(_by_key(columns), usual)
+    if any(flag.startswith("withc") for flag in order.flags):
+        usual += ",coordaccounts"
+    return rows, _Kind(by_key(columns), usual)
 
 
 def _clusters(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
@@ -318,8 +307,14 @@ def _clusters(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind
         TableColumn("QOS", 20, lambda _: "normal"),
         TableColumn("Def QOS", 9, lambda _: ""),
     ]
-    usual = ",".join(column.name.replace(" ", "") for column in columns)
-    return [view], _Kind(_by_key(columns), usual)
+    usual = ",".join(map(key_of, columns))
+    nodes = view.cluster.nodes
+    columns += [
+        TableColumn("NodeCount", 9, lambda _: str(len(nodes))),
+        TableColumn("Cluster Nodes", 20, lambda _: hostlist.compress(list(nodes))),
+        TableColumn("Flags", 20, lambda _: "None"),
+    ]
+    return [view], _Kind(by_key(columns), usual)
 
 
 _CLUSTER_LIMITS = (
@@ -339,6 +334,7 @@ def _qos(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     ]
     own = {
         "Name": lambda one: one.name,
+        "Descr": lambda one: one.name,
         "Priority": lambda one: str(one.priority),
         "GraceTime": lambda _: "00:00:00",
         "PreemptMode": lambda _: "cluster",
@@ -347,8 +343,9 @@ def _qos(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
         "MaxJobsPU": lambda one: _count(one.max_jobs_user),
         "MaxJobsPA": lambda one: _count(one.max_jobs_account),
     }
-    columns = [TableColumn(name, width, own.get(name, lambda _: "")) for name, width in _QOS_WIDTHS]
-    return rows, _Kind(_by_key(columns), ",".join(name for name, _ in _QOS_WIDTHS))
+    widths = (*_QOS_WIDTHS, ("Descr", 20))
+    columns = [TableColumn(name, width, own.get(name, lambda _: "")) for name, width in widths]
+    return rows, _Kind(by_key(columns), ",".join(name for name, _ in _QOS_WIDTHS))
 
 
 _QOS_WIDTHS = (
@@ -384,8 +381,8 @@ _QOS_WIDTHS = (
 def _tres(view: SlurmView, order: AccountOrder) -> tuple[list[object], _Kind]:
     columns = [
         TableColumn("Type", 8, lambda row: row[0]),
-        TableColumn("Name", 15, lambda row: row[1]),
+        TableColumn("Name", 10, lambda row: row[1]),
         TableColumn("ID", 6, lambda row: str(row[2])),
     ]
     rows: list[object] = [*tres_kinds(view.cluster)]
-    return rows, _Kind(_by_key(columns), "type,name,id")
+    return rows, _Kind(by_key(columns), "type,name%15,id")

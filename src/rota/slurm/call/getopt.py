@@ -10,7 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
 NO, REQUIRED, OPTIONAL = 0, 1, 2
 
@@ -51,9 +51,10 @@ class OptionTable:
 
     The letter in front may be missing. ``=`` behind the names: it takes a value; ``=?``: it may
     take one, glued to it; nothing: it takes none. A word of one letter has no long name.
+    ``later``: what versions after 22.05 have; by the full name only, so that short forms stay.
     """
 
-    def __init__(self, *lines: str) -> None:
+    def __init__(self, *lines: str, later: Iterable[str] = ()) -> None:
         self.entries = list(map(read_entry, lines))
         self.long: list[Option] = []
         self.short: dict[str, Option] = {}
@@ -67,6 +68,12 @@ class OptionTable:
         # In this order glibc names them when a short form could be several of them.
         self.long.sort(key=lambda option: option.name)
         self.by_name = {option.name: option for option in self.long}
+        added = list(map(read_entry, later))
+        self.entries += added
+        for entry in added:
+            for name in entry.names:
+                option = Option(name, entry.names[0], "", entry.arg)
+                self.by_name.setdefault(name, option)
 
 
 @cache

@@ -179,6 +179,10 @@ class _Work:
             what = (
                 "Job/step already completing or completed" if over else "Invalid job id specified"
             )
+            if ref.step:
+                self._log(f"Terminating step {text}")
+                self._complain(text, what, 1, what="job step id")
+                return
             self._log(f"Terminating job {text}")
             self._complain(text, what, 0, only_verbose=True)
             return
@@ -274,7 +278,7 @@ class _Work:
                 self._signal if not self._plain else 9,
             )
             if not found:
-                self._complain(text, "Invalid job id specified", 0, only_verbose=True)
+                self._complain(text, "Invalid job id specified", 1, what="job step id")
             return
         if not self._plain:
             self._log(f"Signal {self._signal} to job {text}")
@@ -315,11 +319,13 @@ class _Work:
         if self._verbose:
             self._lines.append(f"scancel: {text}\n")
 
-    def _complain(self, text: str, what: str, code: int, *, only_verbose: bool = False) -> None:
+    def _complain(
+        self, text: str, why: str, code: int, *, only_verbose: bool = False, what: str = "job id"
+    ) -> None:
         if only_verbose and not self._verbose:
             return
         if "quiet" not in self._given:
-            self._lines.append(f"scancel: error: Kill job error on job id {text}: {what}\n")
+            self._lines.append(f"scancel: error: Kill job error on {what} {text}: {why}\n")
         self._code = self._code or code
 
 

@@ -48,7 +48,7 @@ OPTIONS = OptionTable(
     "F future: nodes to come; there are none",
     "h help: this text",
     "hide: no hidden partitions",
-    "json: a JSON document",
+    "json=?VERSION: a JSON document, with the keys of this version",
     "local: this cluster, which is how it always is",
     "M cluster|clusters=NAMES: this cluster; there is no other",
     "o oneliner: each record on one line",
@@ -58,7 +58,7 @@ OPTIONS = OptionTable(
     "usage: the names of all options",
     "v verbose: say more",
     "V version: the version of Slurm whose behaviour this is",
-    "yaml: a YAML document",
+    "yaml=?VERSION: a YAML document",
 )
 INVALID_ID = "Invalid job id specified"
 DENIED = "Access/permission denied"
@@ -140,7 +140,15 @@ async def _each(
         raise CommandFailed(f"too few arguments for keyword:{keyword}\n", 1)
     lines: list[str] = []
     for word in words:
-        for text in _named(call, word) or split_refs(word):
+        named = _named(call, word)
+        if named == [] and keyword in ("hold", "release"):
+            # Of a name that no job has Slurm says nothing; of one that others have, this.
+            lines += [
+                f"Invalid user id for job {number}\n{tail}Invalid user id\n"
+                for number in _of_name(call, word.partition("=")[2])
+            ]
+            continue
+        for text in named or split_refs(word):
             reason = await _one(call, text, kind, hold=hold)
             if reason:
                 lines.append(f"{reason} for job {text}\n")
@@ -148,16 +156,26 @@ async def _each(
     return Answer("", "".join(lines), 1 if lines else 0)
 
 
-def _named(call: Call, word: str) -> list[str]:
+def _named(call: Call, word: str) -> list[str] | None:
     """``jobname=NAME``: the caller's jobs of that name that are not over."""
     key, _, name = word.partition("=")
     if key.lower() not in ("jobname", "name"):
-        return []
-    cluster, user = call.context.host.cluster, call.actor.user
+        return None
+    return [str(number) for number in _of_name(call, name, call.actor.user)]
+
+
+def _of_name(call: Call, name: str, user: str = "") -> list[int]:
+    """The jobs of a name that are not over, of one user or of all."""
+    cluster = call.context.host.cluster
     alone = [job for job in cluster.jobs.values() if not job.array_id]
     items: list[Job | Array] = [*alone, *cluster.arrays.values()]
-    mine = [item.id for item in items if (item.spec.user, item.spec.name) == (user, name)]
-    return [str(number) for number in mine if cluster.state_of(number) not in FINAL]
+    return [
+        item.id
+        for item in items
+        if item.spec.name == name
+        and user in ("", item.spec.user)
+        and cluster.state_of(item.id) not in FINAL
+    ]
 
 
 async def _one(call: Call, text: str, kind: type[Select], *, hold: bool) -> str:
@@ -255,16 +273,18 @@ async def _delete(call: Call, words: list[str], _options: list[tuple[str, str]])
     name = words[0].partition("=")[2] or (words[1] if len(words) > 1 else "")
     name = name.partition("=")[2] or name
     if words[0].lower().startswith("reservation"):
-        return await delete_reservation(call, name)
+        return await delete_reservation(call, name, words[0].partition("=")[0])
     if words[0].lower().startswith("partition"):
-        return await delete_partition(call, name)
-    raise CommandFailed("Invalid deletion option\nRequest aborted\n", 1)
+        return await delete_partition(call, name, words[0].partition("=")[0])
+    raise CommandFailed(f"Invalid deletion entity: {words[0]}\n", 1)
 
 
 async def _write(call: Call, words: list[str], _options: list[tuple[str, str]]) -> Answer:
     """``write batch_script JOB [FILE|-]``: files are written where scontrol was called."""
+    if not words:
+        raise CommandFailed("too few arguments for keyword:write\n", 1)
     if len(words) < 2 or not "batch_script".startswith(words[0].lower()):
-        raise CommandFailed("invalid entity for keyword:write\n", 1)
+        raise CommandFailed(f"invalid write argument:{words[0]}\n", 1)
     ids = job_ids(call, words[1])
     item = record(call, ids[0]) if ids else await _ended(call, words[1])
     if item is None:

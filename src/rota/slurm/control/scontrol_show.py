@@ -17,14 +17,18 @@ from rota.slurm.control.show_site import (
     partition_block,
     reservation_block,
 )
-from rota.slurm.formats.documents import (
-    body_of,
-    job_document,
-    node_document,
-    partition_document,
-    text_of,
+from rota.slurm.formats.documents import job_document, node_document, partition_document
+from rota.slurm.formats.later import later_job, later_node, later_partition, later_reservation
+from rota.slurm.formats.shown_document import shape_asked
+from rota.slurm.formats.site_documents import (
+    license_documents,
+    ping_documents,
+    reservation_document,
 )
+<<<<<<< HEAD
 from rota.slurm.formats.long_documents import LongList, long_text
+=======
+>>>>>>> wt-slurm
 from rota.slurm.records.gather import MIN_JOB_AGE_S, JobSieve, lately_ended, unfinished
 from rota.slurm.records.job_records import Recorder
 from rota.slurm.records.job_refs import RefIndex, parse_ref
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
 
 UNKNOWN_JOB = "slurm_load_jobs error: Invalid job id specified\n"
 UNKNOWN_STEP = "slurm_get_job_steps error: Invalid job id specified\n"
+#: Steps that are listed before those of srun.
+_FIRST = {"extern": 0, "batch": 1}
 #: Entity -> the shortest word that names it.
 _ENTITIES = {
     "aliases": 1,
@@ -72,7 +78,7 @@ class Flags:
         keys = [key for key, _ in options]
         self.one_line = "oneliner" in keys
         self.detail = keys.count("details")
-        self.json = "json" in keys
+        self.given = dict(options)
         self.quiet = "quiet" in keys
 
 
@@ -97,6 +103,9 @@ async def show(call: Call, words: list[str], options: list[tuple[str, str]]) -> 
 
 async def ping(call: Call, words: list[str], options: list[tuple[str, str]]) -> Answer:
     """The controller that answers is up."""
+    shape = shape_asked("scontrol", dict(options), call.env)
+    if shape is not None:
+        return await shape.answer("pings", ping_documents(), command="ping")
     return Answer(f"Slurmctld(primary) at {socket.gethostname()} is UP\n")
 
 
@@ -122,6 +131,7 @@ class Shown:
         env = call.env
         pattern = env.get("SLURM_TIME_FORMAT", "")
         self.moments = Moments(self.view.now_s, zone_of(env.get("TZ", "")), pattern)
+        self.shape = shape_asked("scontrol", flags.given, env)
 
     async def answer(self, entity: str) -> Answer:
         ways: dict[str, Callable[[], Awaitable[Answer]]] = {
@@ -144,11 +154,20 @@ class Shown:
         ref = self._ref() if self.names else None
         jobs = await self._records(ref, steps=False)
         if ref is not None and not jobs:
+            if ref.indices is not None and self._is_known(ref.id):
+                return Answer(f"Job {self.names[0]} not found\n", "", 1)
             raise CommandFailed(UNKNOWN_JOB)
+<<<<<<< HEAD
         if self.flags.json:
             name = self.view.cluster_name
             items = LongList(jobs, lambda job: job_document(job, name))
             return Answer(await long_text(body_of("jobs", items)))
+=======
+        if self.shape is not None:
+            name, of = self.view.cluster_name, self.shape.item(later_job)
+            items = await each(jobs, lambda job: of(job_document(job, name)))
+            return await self.shape.answer("jobs", items, command="show")
+>>>>>>> wt-slurm
         if not jobs:
             return Answer("No jobs in the system\n")
         one = self.flags.one_line
@@ -157,6 +176,9 @@ class Shown:
             return job_block(job, self.moments, self.flags.detail, one)
 
         return Answer("".join(await each(jobs, block)))
+
+    def _is_known(self, number: int) -> bool:
+        return number in self.view.cluster.jobs or number in self.view.cluster.arrays
 
     def _ref(self) -> JobRef:
         ref = parse_ref(self.names[0])
@@ -183,12 +205,12 @@ class Shown:
         pairs = [
             (job, step)
             for job in jobs
-            for step in job.steps
+            for step in sorted(job.steps, key=lambda step: _FIRST.get(step.id, 2))
             if step.state == "RUNNING" and wanted in ("", step.id)
         ]
         if not pairs:
             if ref is not None and jobs and wanted:
-                raise CommandFailed(f"Job step {self.names[0]} not found\n")
+                return Answer(f"Job step {self.names[0]} not found\n", "", 1)
             if ref is not None:
                 raise CommandFailed(UNKNOWN_STEP)
             return Answer("No job steps in the system\n")
@@ -219,8 +241,10 @@ class Shown:
         known = {node.name for node in nodes}
         strangers = [name for name in wanted if name not in known]
         shown = [node for node in nodes if not wanted or node.name in wanted]
-        if self.flags.json:
-            return Answer(text_of(body_of("nodes", [node_document(node) for node in shown])))
+        if self.shape is not None:
+            of = self.shape.item(later_node)
+            items = [of(node_document(node)) for node in shown]
+            return await self.shape.answer("nodes", items, command="show")
         text = "".join(
             node_block(node, self.moments, self.flags.one_line, self.flags.detail) for node in shown
         )
@@ -239,9 +263,10 @@ class Shown:
         parts = partition_records(self.view.cluster)
         wanted = set(self.names[0].split(",")) if self.names else set()
         shown = [part for part in parts if not wanted or part.name in wanted]
-        if self.flags.json:
-            items = [partition_document(part) for part in shown]
-            return Answer(text_of(body_of("partitions", items)))
+        if self.shape is not None:
+            of = self.shape.item(later_partition)
+            items = [of(partition_document(part)) for part in shown]
+            return await self.shape.answer("partitions", items, command="show")
         if wanted and not shown:
             return Answer(f"Partition {self.names[0]} not found\n", "", 1)
         return Answer("".join(partition_block(part, self.flags.one_line) for part in shown))
@@ -252,6 +277,10 @@ class Shown:
             items = [item for item in items if reservation_name(item) == self.names[0]]
             if not items:
                 return Answer(f"Reservation {self.names[0]} not found\n", "", 1)
+        if self.shape is not None:
+            of = self.shape.item(later_reservation)
+            found = [of(reservation_document(item, self.view.cluster)) for item in items]
+            return await self.shape.answer("reservations", found, command="show")
         if not items:
             return Answer("No reservations in the system\n")
         return Answer(
@@ -271,6 +300,11 @@ class Shown:
 
     async def _licenses(self) -> Answer:
         cluster = self.call.context.host.cluster
+        if self.shape is not None:
+            found = license_documents(cluster)
+            if self.names:
+                found = [one for one in found if one["LicenseName"] in self.names]
+            return await self.shape.answer("licenses", found, command="show")
         limits = limits_of(cluster.policy.licenses)
         known = {name: limits[name] for name in self.names or sorted(limits) if name in limits}
         if not known:

@@ -38,7 +38,8 @@ async def update_node(call: Call, pairs: dict[str, str]) -> Answer:
         raise CommandFailed("slurm_update error: Access/permission denied\n", 1)
     drains = state in ("drain", "down", "fail", "drained")
     if state and not drains and state not in ("resume", "undrain", "idle"):
-        raise CommandFailed(f"Invalid input: state={pairs['state']}\nRequest aborted\n", 1)
+        text = f"Invalid input: state={pairs['state']}\nRequest aborted\n"
+        raise CommandFailed(f"{text}Valid states are: DRAIN DOWN FAIL RESUME UNDRAIN IDLE\n", 1)
     for node in _hosts(call, pairs["nodename"]):
         if state:
             note = pairs.get("reason", "").strip("\"'")
@@ -89,7 +90,12 @@ def _state(pairs: dict[str, str]) -> QueueState:
     }
     asked = pairs.get("state", "up").lower()
     if asked not in states:
-        raise CommandFailed(f"Invalid input: state={pairs['state']}\nRequest aborted\n", 1)
+        raise CommandFailed(
+            f"scontrol: error: Invalid input: state={pairs['state']}\n"
+            "scontrol: error: Acceptable State values are UP, DOWN, DRAIN and INACTIVE\n"
+            "slurm_update error: No error\n",
+            1,
+        )
     return states[asked]
 
 
@@ -117,9 +123,9 @@ def _no_partition(reason: str) -> CommandFailed:
     return CommandFailed(f"Error creating the partition: {reason}\n", 1)
 
 
-async def delete_partition(call: Call, name: str) -> Answer:
+async def delete_partition(call: Call, name: str, key: str = "partitionname") -> Answer:
     """A queue in which no job is left."""
-    said = f"delete_partition partitionname={name}: "
+    said = f"delete_partition {key}={name}: "
     if call.actor.access not in _OPERATORS:
         raise CommandFailed(f"{said}Access/permission denied\n", 1)
     async with call.context.turns.of("queue", name):
@@ -181,7 +187,7 @@ def _no_reservation(reason: str) -> CommandFailed:
     return CommandFailed(f"Error creating the reservation: {reason}\n", 1)
 
 
-async def delete_reservation(call: Call, name: str) -> Answer:
+async def delete_reservation(call: Call, name: str, key: str = "reservationname") -> Answer:
     """By the name that it was made with, or by the number behind ``r``."""
     if call.actor.access not in _OPERATORS:
         raise CommandFailed("slurm_delete_reservation error: Access/permission denied\n", 1)
@@ -191,5 +197,5 @@ async def delete_reservation(call: Call, name: str) -> Answer:
                 command = RemoveReservation(actor=call.actor, reservation=item.id)
                 await call.context.host.ask(command)
             return Answer()
-    text = f"delete_reservation reservationname={name}: Requested reservation is invalid\n"
+    text = f"delete_reservation {key}={name}: Requested reservation is invalid\n"
     raise CommandFailed(text, 1)

@@ -240,7 +240,7 @@ def _limit(call: Call, spec: JobSpec, text: str) -> dict[str, Any]:
     try:
         minutes = values.minutes(text.lstrip("+-"))
     except ValueError:
-        raise UpdateRefused("Invalid time limit") from None
+        raise CommandFailed("scontrol: error: Invalid TimeLimit value\n") from None
     limit_s = 60 * minutes
     if text[:1] in ("+", "-"):
         limit_s = max(60, spec.time_limit_s + (limit_s if text[0] == "+" else -limit_s))

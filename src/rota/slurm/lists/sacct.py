@@ -15,9 +15,16 @@ from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
 from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.account_documents import account_document
+<<<<<<< HEAD
 from rota.slurm.formats.documents import DB_PLUGIN, meta
 from rota.slurm.formats.layout import RuledTable, field_list, read_columns
 from rota.slurm.formats.long_documents import LongList, long_text
+=======
+from rota.slurm.formats.documents import DB_PLUGIN
+from rota.slurm.formats.later import later_account_job
+from rota.slurm.formats.layout import RuledTable, field_list, read_columns
+from rota.slurm.formats.shown_document import shape_asked
+>>>>>>> wt-slurm
 from rota.slurm.lists.sacct_fields import WIDTHS, AccountingRow, Units, columns
 from rota.slurm.orders.detail import script_of
 from rota.slurm.records.accounts import is_known
@@ -56,7 +63,7 @@ OPTIONS = OptionTable(
     "i nnodes=MIN[-MAX]: jobs with this number of nodes",
     "I ncpus=MIN[-MAX]: jobs with this number of CPUs",
     "j jobs|job=IDS: these jobs and steps",
-    "json: a JSON document",
+    "json=?VERSION: a JSON document, with the keys of this version",
     "k timelimit-min=LIMIT: jobs with this limit",
     "K timelimit-max=LIMIT: with -k: up to this limit",
     "l long: more fields",
@@ -86,7 +93,11 @@ OPTIONS = OptionTable(
     "whole-hetjob=?YES|NO: all groups of heterogeneous jobs",
     "x associations=IDS: refused: associations have no ids here",
     "X allocations: jobs without their steps",
-    "yaml: a YAML document",
+    "yaml=?VERSION: a YAML document",
+    later=(
+        "array: each waiting element of an array on a line",
+        "expand-patterns: names of files are shown whole, which is how it always is",
+    ),
 )
 FORMAT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
 BRIEF = "jobid,state,exitcode"
@@ -146,6 +157,7 @@ class Report:
         self.refs = self._refs()
         self.states = self._states()
         self.begin_s, self.end_s = self._window()
+        self.shape = shape_asked("sacct", asked, env)
         self._check()
 
     def _check(self) -> None:
@@ -169,8 +181,10 @@ class Report:
         # The worst exit code of the steps stands in the line of the job, with or without theirs.
         derived = any(column.name == "DerivedExitCode" for column in table.columns)
         jobs = await self._jobs(steps=derived or "allocations" not in self.asked)
-        if "json" in self.asked or "yaml" in self.asked:
-            return await self._document(jobs)
+        if (shape := self.shape) is not None:
+            name, now_s, of = self.view.cluster_name, self.view.now_s, shape.item(later_account_job)
+            items = await each(jobs, lambda job: of(account_document(job, name, now_s)))
+            return await shape.answer("jobs", items, DB_PLUGIN, "sacct")
         if "batch-script" in self.asked:
             return await self._scripts(jobs)
         lines = table.heading()
@@ -187,7 +201,7 @@ class Report:
         default = BRIEF if "brief" in asked else LONG if "long" in asked else FORMAT
         text = asked.get("format") or default
         if text.strip().upper() == "ALL":
-            return list(known.values())
+            return [column for column in known.values() if column.name in WIDTHS]
         found, bad = read_columns(text, known)
         if bad or not found:
             raise CommandFailed(f'sacct: error: Invalid field requested: "{bad}"\n')
@@ -224,7 +238,11 @@ class Report:
             begin_s = 0.0
         asked = self.asked
         begin_s = self._moment(asked["starttime"]) if "starttime" in asked else begin_s
-        return begin_s, self._moment(asked["endtime"]) if "endtime" in asked else now_s + 1
+        if "endtime" in asked:
+            return begin_s, self._moment(asked["endtime"])
+        # With states a begin without an end is one moment: who was in that state then.
+        at_once = self.states and "starttime" in asked
+        return begin_s, begin_s if at_once else now_s + 1
 
     def _moment(self, text: str) -> float:
         # ``YYYY-MM-DD-HH:MM:SS`` is understood, too.
@@ -251,6 +269,7 @@ class Report:
             users=self._users(),
             partitions=frozenset(filter(None, asked.get("partition", "").split(","))),
             names=frozenset(filter(None, asked.get("name", "").split(","))),
+            split="array" in asked,
             steps=steps,
             rounds="duplicates" in asked,
         )
@@ -340,16 +359,22 @@ class Report:
                 AccountingRow(job, step) for step in job.steps if step_id in (None, "", step.id)
             )
 
+<<<<<<< HEAD
     async def _document(self, jobs: list[JobRecord]) -> Answer:
         name, now_s = self.view.cluster_name, self.view.now_s
         items = LongList(jobs, lambda job: account_document(job, name, now_s))
         body = {"meta": meta(DB_PLUGIN), "errors": [], "jobs": items}
         return Answer(await long_text(body, yaml="yaml" in self.asked))
 
+=======
+>>>>>>> wt-slurm
     async def _scripts(self, jobs: list[JobRecord]) -> Answer:
         """The scripts of jobs, each below its name."""
         if not self.refs:
-            raise CommandFailed("sacct: fatal: When requesting Batch Script you must specify -j\n")
+            raise CommandFailed(
+                "sacct: fatal: When requesting job scripts you must also request "
+                "specific jobs with the '-j' option.\n"
+            )
         parts = []
         for job in jobs:
             head = f"Batch Script for {job.shown_id}\n{'-' * 80}\n"

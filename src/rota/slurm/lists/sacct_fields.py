@@ -37,6 +37,12 @@ TRESUsageOutMaxNode:19 TRESUsageOutMaxTask:19 TRESUsageOutMin:15 TRESUsageOutMin
 TRESUsageOutMinTask:19 TRESUsageOutTot:15 UID:6 User:9 UserCPU:10 WCKey:10 WCKeyID:10 WorkDir:20
 """
 WIDTHS = {name: int(width) for name, width in (entry.split(":") for entry in FIELDS.split())}
+#: Fields of later versions: taken, and not listed, as 22.05 has none of them.
+LATER = """
+Extra:10 FailedNode:20 Licenses:10 Planned:10 PlannedCPU:10 PlannedCPURAW:13 QOSREQ:10 Restarts:8
+StdErr:20 StdIn:20 StdOut:20
+"""
+_LATER_WIDTHS = {name: int(width) for name, width in (entry.split(":") for entry in LATER.split())}
 _MEM = re.compile(r"(?<=mem=)(\d+)([KMGTP]?)")
 
 
@@ -80,9 +86,10 @@ def columns(moments: Moments, cluster: str, units: Units) -> dict[str, TableColu
         **_peaks(units),
         **_ends(),
     }
+    shows |= _later(shows)
     return {
         name.lower(): TableColumn(name, width, shows.get(name, _nothing))
-        for name, width in WIDTHS.items()
+        for name, width in (*WIDTHS.items(), *_LATER_WIDTHS.items())
     }
 
 
@@ -173,6 +180,23 @@ def _identity(cluster: str) -> dict[str, Callable[[AccountingRow], str]]:
         "WCKey": _of_job(lambda job: job.wckey),
         "WCKeyID": _of_job(lambda _: 0),
         "WorkDir": _of_job(lambda job: job.workdir),
+    }
+
+
+def _later(
+    shows: dict[str, Callable[[AccountingRow], str]],
+) -> dict[str, Callable[[AccountingRow], str]]:
+    """What later versions have, or call by another name."""
+    return {
+        "Licenses": _of_job(lambda job: job.licenses),
+        "Planned": shows["Reserved"],
+        "PlannedCPU": shows["ResvCPU"],
+        "PlannedCPURAW": shows["ResvCPURAW"],
+        "QOSREQ": shows["QOS"],
+        "Restarts": _of_job(lambda job: job.restarts),
+        "StdErr": _of_job(lambda job: job.stderr),
+        "StdIn": _of_job(lambda job: job.stdin),
+        "StdOut": _of_job(lambda job: job.stdout),
     }
 
 

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any
 from rota import hostlist
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
-from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
+from rota.slurm.call.opening import about_itself, read_words, require_cluster
 from rota.slurm.call.view import SlurmView
-from rota.slurm.formats.documents import as_yaml, body_of, node_document, text_of
+from rota.slurm.formats.documents import node_document, partition_document
+from rota.slurm.formats.later import later_groups
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
 from rota.slurm.formats.repeating import repeated
+from rota.slurm.formats.shown_document import shape_asked
 from rota.slurm.lists.sinfo_fields import (
     LETTERS,
     OF_PARTITION,
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
     from rota.slurm.call.command import Call
     from rota.slurm.formats.layout import ShownField
+    from rota.slurm.formats.shown_document import DocumentShape
     from rota.slurm.records.records import NodeRecord, PartitionRecord
 
 OPTIONS = OptionTable(
@@ -40,7 +43,7 @@ OPTIONS = OptionTable(
     "h noheader: no line of headings",
     "hide: no hidden partitions",
     "i iterate=SECONDS: again and again, every SECONDS seconds",
-    "json: a JSON document",
+    "json=?VERSION: a JSON document, with the keys of this version",
     "l long: more fields",
     "local: this cluster, which is how it always is",
     "M clusters|cluster=NAMES: this cluster; there is no other",
@@ -58,9 +61,10 @@ OPTIONS = OptionTable(
     "T reservation: reservations",
     "v verbose: say more",
     "V version: the version of Slurm whose behaviour this is",
-    "yaml: a YAML document",
+    "yaml=?VERSION: a YAML document",
     "help: this text",
     "usage: the names of all options",
+    later=("F future: nodes to come; there are none",),
 )
 FORMAT = "%9P %.5a %.10l %.6D %.6t %N"
 FORMAT_LONG = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
@@ -111,11 +115,9 @@ _NEVER = frozenset(
 
 async def sinfo(call: Call) -> Answer:
     """Answer one call."""
-    options, rest = read_words("sinfo", OPTIONS, call.request.argv)
+    # Words that are no options mean nothing, as in Slurm.
+    options, _rest = read_words("sinfo", OPTIONS, call.request.argv)
     asked = dict(options)
-    if rest:
-        text = f"sinfo: error: Unrecognized option: {rest[0]}\n"
-        raise CommandFailed(text, 1, usage_of("sinfo", OPTIONS))
     if told := about_itself("sinfo", OPTIONS, asked):
         return told
     for key, variable in (("partition", "SINFO_PARTITION"), ("sort", "SINFO_SORT")):
@@ -123,7 +125,7 @@ async def sinfo(call: Call) -> Answer:
             asked[key] = call.env[variable]
 
     async def once() -> Answer:
-        return NodeListing(call, asked).answer()
+        return await NodeListing(call, asked).answer()
 
     return await repeated(call, asked, once) if "iterate" in asked else await once()
 
@@ -143,20 +145,33 @@ class NodeListing:
         self.nodes = node_records(host.cluster, host.scheduler.promises.kept)
         self.partitions = partition_records(host.cluster)
         self.errors: list[str] = []
+        self.shape = shape_asked("sinfo", asked, env)
 
-    def answer(self) -> Answer:
+    async def answer(self) -> Answer:
         asked = self.asked
         if "reservation" in asked:
             return self._reservations()
         shown = [node for node in self.nodes if self._takes(node)]
-        if "json" in asked or "yaml" in asked:
-            body = body_of("nodes", [node_document(node) for node in shown])
-            return Answer(as_yaml(body) if "yaml" in asked else text_of(body))
+        if self.shape is not None:
+            return await self._document(shown, self.shape)
         layout = self._layout()
         groups = self._sorted(self._groups(shown, layout))
         lines = [] if "noheader" in asked else self._heading(layout)
         lines += [layout.line(group) for group in groups]
         return Answer("".join(f"{line}\n" for line in lines), "".join(self.errors))
+
+    async def _document(self, shown: list[NodeRecord], shape: DocumentShape) -> Answer:
+        nodes = [node_document(node) for node in shown]
+        if not shape.is_later:
+            return await shape.answer("nodes", nodes)
+        wanted = set(filter(None, self.asked.get("partition", "").split(",")))
+        parts = [
+            partition_document(part)
+            for part in self.partitions
+            if not wanted or part.name in wanted
+        ]
+        groups = later_groups(parts, nodes, self.view.cluster_name)
+        return await shape.answer("sinfo", groups, command="sinfo")
 
     def _heading(self, layout: Layout[NodeGroup]) -> list[str]:
         named = [f"CLUSTER: {self.view.cluster_name}"] if "clusters" in self.asked else []

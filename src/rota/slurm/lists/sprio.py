@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.api.people import PEOPLE
 from rota.core.facts.states import WAITING
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.order.orderings import terms
@@ -12,6 +13,7 @@ from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
 from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.layout import Layout, Read, ShownField, read_percent
+from rota.slurm.records.accounts import is_known
 from rota.slurm.records.job_refs import parse_ref, split_refs
 
 if TYPE_CHECKING:
@@ -72,6 +74,11 @@ async def sprio(call: Call) -> Answer:
     view = SlurmView(call.context)
     require_cluster("sprio", asked, view.cluster_name)
     layout, errors = _layout(asked)
+    errors += "".join(
+        f"sprio: error: Invalid user: {name}\n"
+        for name in filter(None, asked.get("user", "").split(","))
+        if PEOPLE.entry(name) is None and not is_known(view.cluster, name)
+    )
     lines = [] if "noheader" in asked else [layout.header()]
     if "weights" not in asked:
         rows = _rows(call, view, asked)

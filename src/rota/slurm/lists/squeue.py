@@ -12,10 +12,17 @@ from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
 from rota.slurm.call.view import SlurmView, each
+<<<<<<< HEAD
 from rota.slurm.formats.documents import body_of, job_document
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
 from rota.slurm.formats.long_documents import LongList, long_text
+=======
+from rota.slurm.formats.documents import job_document
+from rota.slurm.formats.later import later_job
+from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
+>>>>>>> wt-slurm
 from rota.slurm.formats.repeating import repeated
+from rota.slurm.formats.shown_document import shape_asked
 from rota.slurm.lists.squeue_fields import letters, names
 from rota.slurm.lists.squeue_steps import step_lines
 from rota.slurm.records.accounts import is_known
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rota.slurm.call.command import Call
+    from rota.slurm.formats.shown_document import DocumentShape
     from rota.slurm.records.job_refs import JobRef
     from rota.slurm.records.records import JobRecord
 
@@ -41,7 +49,7 @@ OPTIONS = OptionTable(
     "hide: no jobs of hidden partitions",
     "i iterate=SECONDS: again and again, every SECONDS seconds",
     "j jobs|job=?IDS: these jobs",
-    "json: a JSON document",
+    "json=?VERSION: a JSON document, with the keys of this version",
     "l long: more fields",
     "L licenses=NAMES: jobs with these licences",
     "local: this cluster, which is how it always is",
@@ -66,9 +74,10 @@ OPTIONS = OptionTable(
     "v verbose: say more",
     "V version: the version of Slurm whose behaviour this is",
     "w nodelist|nodes=HOSTS: jobs on these nodes",
-    "yaml: a YAML document",
+    "yaml=?VERSION: a YAML document",
     "help: this text",
     "usage: the names of all options",
+    later=("expand-patterns: names of files are shown whole, which is how it always is",),
 )
 #: Option -> the variable that stands in for it.
 VARIABLES = {
@@ -143,14 +152,15 @@ class JobListing:
         self.states = self._states()
         self.refs = self._refs()
         self.nodes = self._nodes() if asked.get("nodelist") else frozenset[str]()
+        self.shape = shape_asked("squeue", asked, env)
 
     async def answer(self) -> Answer:
         if "steps" in self.asked:
             return await self._steps()
         layout = self._layout()
         jobs = await self.jobs()
-        if "json" in self.asked or "yaml" in self.asked:
-            return await self._document(jobs)
+        if self.shape is not None:
+            return await self._document(jobs, self.shape)
         if len(self.refs) == 1 and not jobs and not self._known(self.refs[0]):
             return Answer("", "".join(self.errors) + UNKNOWN, 1)
         shown = [job for job in jobs if job.state in self.states]
@@ -261,8 +271,7 @@ class JobListing:
         """Whether there is such a job that only the other filters keep out."""
         cluster = self.view.cluster
         array = cluster.arrays.get(ref.id)
-        known = ref.id in cluster.jobs or bool(array and array.waiting)
-        return known and ref.indices is None
+        return ref.id in cluster.jobs or bool(array and array.waiting)
 
     def _layout(self) -> Layout[JobRecord]:
         asked, cluster = self.asked, self.view.cluster_name
@@ -298,20 +307,27 @@ class JobListing:
                 jobs.sort(key=key, reverse=down)
         return jobs
 
-    async def _document(self, jobs: list[JobRecord]) -> Answer:
+    async def _document(self, jobs: list[JobRecord], shape: DocumentShape) -> Answer:
         shown = sorted(
             (job for job in jobs if job.state in self.states or "states" not in self.asked),
             key=lambda job: job.job_id,
         )
+<<<<<<< HEAD
         cluster = self.view.cluster_name
         body = body_of("jobs", LongList(shown, lambda job: job_document(job, cluster)))
         return Answer(await long_text(body, yaml="yaml" in self.asked))
+=======
+        cluster, of = self.view.cluster_name, shape.item(later_job)
+        items = await each(shown, lambda job: of(job_document(job, cluster)))
+        return await shape.answer("jobs", items, command="squeue")
+>>>>>>> wt-slurm
 
     async def _steps(self) -> Answer:
-        self.refs += _step_refs(self.asked["steps"])
+        meant = self.refs + _step_refs(self.asked["steps"])
+        self.refs = meant
         jobs = await self.jobs(steps=True)
         shown = [job for job in jobs if job.state in UNFINISHED]
-        lines = step_lines(shown, self.asked, self.errors, self.moments)
+        lines = step_lines(shown, self.asked, meant, self.errors, self.moments)
         return Answer("".join(f"{line}\n" for line in lines), "".join(self.errors))
 
 

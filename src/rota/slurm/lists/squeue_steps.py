@@ -9,6 +9,7 @@ from rota.slurm.formats.layout import Layout, Read, ShownField, read_long, read_
 from rota.slurm.words.amounts import Moments, short_duration
 
 if TYPE_CHECKING:
+    from rota.slurm.records.job_refs import JobRef
     from rota.slurm.records.records import JobRecord, StepRecord
 
 FORMAT = "%.15i %.8j %.9P %.8u %.9M %N"
@@ -22,15 +23,28 @@ class StepRow(NamedTuple):
 
 
 def step_lines(
-    jobs: list[JobRecord], asked: dict[str, str], errors: list[str], moments: Moments
+    jobs: list[JobRecord],
+    asked: dict[str, str],
+    refs: tuple[JobRef, ...],
+    errors: list[str],
+    moments: Moments,
 ) -> list[str]:
     """The lines of the listing; what the format names in vain goes to ``errors``."""
     layout = _layout(asked, errors, moments)
-    rows = [StepRow(job, step) for job in jobs for step in job.steps if step.state == "RUNNING"]
+    rows = [
+        StepRow(job, step)
+        for job in jobs
+        for step in job.steps
+        if step.state == "RUNNING" and _meant(job, step, refs)
+    ]
     rows.sort(key=lambda row: (row.job.partition, row.job.job_id, _place(row.step.id)))
     heading = [] if "noheader" in asked else [layout.header()]
     dated = [moments.date_line()] if "long" in asked and heading else []
     return [*dated, *heading, *(layout.line(row) for row in rows)]
+
+
+def _meant(job: JobRecord, step: StepRecord, refs: tuple[JobRef, ...]) -> bool:
+    return not refs or any(ref.step in ("", step.id) and ref.names(job) for ref in refs)
 
 
 def _place(step: str) -> tuple[int, int]:
@@ -67,6 +81,15 @@ _LETTERS = {
 }
 
 
+def _array_task(row: StepRow) -> str:
+    return str(row.job.array_index) if row.job.array_id else "N/A"
+
+
+def _frequency(row: StepRow) -> str:
+    """Nobody sets the clock of CPUs here; the steps of Slurm itself say it in another way."""
+    return "Unknown-Unknown:Unknown" if row.step.id.isdecimal() else "0-0:0"
+
+
 def _names(moments: Moments) -> dict[str, ShownField]:
     def used(row: StepRow) -> str:
         return short_duration(max(0, int(moments.now_s - row.step.start_s)))
@@ -80,7 +103,7 @@ def _names(moments: Moments) -> dict[str, ShownField]:
         "username": ShownField("USER", lambda row: row.job.user),
         "userid": ShownField("UID", lambda row: str(row.job.uid)),
         "timeused": ShownField("TIME", used),
-        "timelimit": ShownField("TIME_LIMIT", lambda row: short_duration(row.job.limit_s)),
+        "timelimit": ShownField("TIME_LIMIT", lambda _: "UNLIMITED"),
         "starttime": ShownField("START_TIME", lambda row: moments.text(row.step.start_s, "N/A")),
         "nodes": ShownField("NODELIST", lambda row: hostlist.compress(row.step.nodes)),
         "nodelist": ShownField("NODELIST", lambda row: hostlist.compress(row.step.nodes)),
@@ -88,6 +111,11 @@ def _names(moments: Moments) -> dict[str, ShownField]:
         "stepstate": ShownField("STATE", lambda row: row.step.state),
         "numtasks": ShownField("TASKS", lambda row: str(row.step.tasks)),
         "numcpus": ShownField("CPUS", lambda row: str(row.step.cpus)),
-        "tres-per-job": ShownField("TRES_PER_JOB", lambda row: row.job.gres or "N/A"),
-        "tres-per-node": ShownField("TRES_PER_NODE", lambda row: row.job.gres or "N/A"),
+        "arrayjobid": ShownField("ARRAY_JOB_ID", lambda row: str(row.job.array_id or "N/A")),
+        "arraytaskid": ShownField("ARRAY_TASK_ID", _array_task),
+        "cpufreq": ShownField("CPU_FREQ", _frequency),
+        "resvports": ShownField("RESERVED_PORTS", lambda _: "(null)"),
+        "tres-per-job": ShownField("TRES_PER_JOB", lambda _: "(null)"),
+        "tres-per-node": ShownField("TRES_PER_NODE", lambda row: row.job.gres or "(null)"),
+        "tres-per-step": ShownField("TRES_PER_STEP", lambda _: "(null)"),
     }

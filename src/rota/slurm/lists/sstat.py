@@ -105,9 +105,9 @@ async def _rows(
     for ref in refs:
         mine = [job for job in jobs if ref.names(job)]
         found = [AccountingRow(job, step) for job in mine for step in _steps(job, ref, asked)]
-        if not mine:
+        if not mine or not (found or ref.step):
             errors += f"sstat: error: No steps running for job {ref.id}\n"
-        elif ref.step and not found:
+        elif not found:
             errors += f"sstat: error: StepId={ref.id}.{ref.step} not found running.\n"
         rows += found
     return rows, errors

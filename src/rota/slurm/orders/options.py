@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rota.slurm.orders import rows, step_rows
+from rota.slurm.orders import later_rows, rows, step_rows
 from rota.slurm.orders.row import Sheet
 
 SECTIONS = {
@@ -13,6 +13,7 @@ SECTIONS = {
     "GPU scheduling options": rows.GPUS,
     "Help options": rows.HELP,
     "Other options": rows.OTHER,
+    "Options of later versions": later_rows.LATER,
 }
 _ENDS = {
     "sbatch": "script(0) [args(0)...]",

@@ -10,9 +10,14 @@ from rota.slurm.call.command import CommandFailed
 from rota.slurm.orders.row import BAD_VALUE, Status
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from rota.slurm.orders.row import OptionRow, Sheet
+
+
+#: How much memory is said in one of three ways.
+_MEMORIES = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_ONE_MEMORY = "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."
 
 
 class JobOrder(msgspec.Struct, kw_only=True):
@@ -74,7 +79,10 @@ def read_order(
     A variable stands for an option silently; of what is ``named`` and has no effect is told.
     """
     order = JobOrder()
-    for key, value in options:
+    named = tuple(named)
+    if len(_MEMORIES.intersection(named)) > 1:
+        raise CommandFailed(f"{sheet.program}: fatal: {_ONE_MEMORY}\n")
+    for key, value in _spelled_out(sheet, options):
         if opposite := sheet.rows[key].instead_of:
             order.options.pop(opposite, None)
         order.options[key] = value
@@ -89,6 +97,24 @@ def read_order(
     return order
 
 
+def _spelled_out(sheet: Sheet, options: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:
+    """With the options that others stand for."""
+    for key, value in options:
+        yield key, value
+        row = sheet.rows[key]
+        if row.means is None:
+            continue
+        try:
+            yield from row.means(value)
+        except ValueError:
+            raise _complaint(sheet, row, value) from None
+
+
+def _complaint(sheet: Sheet, row: OptionRow, text: str) -> CommandFailed:
+    line = row.complaint.text.format(value=text, key=row.key, program=sheet.program)
+    return CommandFailed(f"{sheet.program}: error: {line}\n", row.complaint.code)
+
+
 def _read(sheet: Sheet, order: JobOrder, row: OptionRow, text: str) -> None:
     if row.status is Status.REFUSED:
         line = f"{sheet.program}: error: --{row.key} is not possible here: {row.says}\n"
@@ -96,8 +122,7 @@ def _read(sheet: Sheet, order: JobOrder, row: OptionRow, text: str) -> None:
     try:
         value = row.value(text)
     except ValueError:
-        line = row.complaint.text.format(value=text, key=row.key, program=sheet.program)
-        raise CommandFailed(f"{sheet.program}: error: {line}\n", row.complaint.code) from None
+        raise _complaint(sheet, row, text) from None
     fields = row.order.split()
     for field, part in zip(fields, value if len(fields) > 1 else (value,), strict=False):
         setattr(order, field, part)

@@ -46,6 +46,17 @@ def gres(text: str) -> tuple[str, int]:
     return model, total
 
 
+def per_task(text: str) -> list[tuple[str, str]]:
+    """``cpu:2,gres/gpu:a100:1``, as the options that say the same."""
+    found = []
+    for part in text.split(","):
+        kind, _, count = part.replace("=", ":").replace("gres:", "gres/").partition(":")
+        if kind.lower() not in ("cpu", "gres/gpu") or not count:
+            raise ValueError(text)
+        found.append(("cpus-per-task" if kind.lower() == "cpu" else "gpus-per-task", count))
+    return found
+
+
 def nice(text: str) -> int:
     """What is no number changes nothing, as in Slurm."""
     try:

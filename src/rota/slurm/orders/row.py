@@ -62,6 +62,10 @@ class OptionRow(NamedTuple):
     env: str = ""
     #: The option that it takes back.
     instead_of: str = ""
+    #: The options that a value of it stands for.
+    means: Callable[[str], list[tuple[str, str]]] | None = None
+    #: Whether versions after 22.05 brought it.
+    later: bool = False
     #: What slurmrestd calls it, where that is not its name.
     rest: str = ""
     #: Where its text is shown again, and by which name: ``scontrol:Network squeue:network
@@ -115,7 +119,11 @@ class Sheet:
         }
         rows = [row for rows in self._sections.values() for row in rows]
         self.rows = {row.key: row for row in rows}
-        self.table = OptionTable(*(f"{row.line}: {row.says}" for row in rows))
+        lines = {row.key: f"{row.line}: {row.says}" for row in rows}
+        self.table = OptionTable(
+            *(lines[row.key] for row in rows if not row.later),
+            later=[lines[row.key] for row in rows if row.later],
+        )
         #: Variable -> the row that it stands for.
         self.variables = {name: row for row in rows for name in row.variables(program)}
 

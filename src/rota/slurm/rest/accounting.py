@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+<<<<<<< HEAD
 from rota.slurm.accounting.sacctmgr_show import qos_list
 from rota.slurm.call.view import SlurmView
 from rota.slurm.formats.account_documents import account_document, tres_list
@@ -15,16 +16,25 @@ from rota.slurm.records.accounts import (
     grp_tres,
     known_users,
     tres_kinds,
+=======
+from rota.slurm.accounting.sacctmgr_documents import (
+    account_documents,
+    association_document,
+    cluster_documents,
+    qos_documents,
+    tres_documents,
+    user_documents,
+>>>>>>> wt-slurm
 )
+from rota.slurm.call.view import SlurmView, each
+from rota.slurm.formats.account_documents import account_document
+from rota.slurm.records.accounts import association_tree
 from rota.slurm.records.gather import JobSieve, ended, unfinished
 from rota.slurm.records.job_records import Recorder
 from rota.slurm.records.job_refs import RefIndex, parse_ref
 from rota.slurm.rest.errors import INVALID_JOB, RestRefusal, error_entry
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from rota.slurm.accounting.sacctmgr_show import Qos
     from rota.slurm.records.accounts import Association
     from rota.slurm.records.job_refs import JobRef
     from rota.slurm.records.records import JobRecord
@@ -77,7 +87,7 @@ def _places(asked: RestRequest) -> list[Association]:
 
 async def associations(asked: RestRequest) -> dict[str, Any]:
     name = SlurmView(asked.context).cluster_name
-    return {"associations": [_association(place, name) for place in _places(asked)]}
+    return {"associations": [association_document(one, name) for one in _places(asked)]}
 
 
 async def association(asked: RestRequest) -> dict[str, Any]:
@@ -87,63 +97,15 @@ async def association(asked: RestRequest) -> dict[str, Any]:
         entry = error_entry(text, EMPTY_QUERY, "Query empty or not RFC7320 compliant")
         raise RestRefusal(entry, 400, associations=[])
     name = SlurmView(asked.context).cluster_name
-    return {"associations": [_association(place, name) for place in found]}
-
-
-def _association(place: Association, cluster: str) -> dict[str, Any]:
-    limits = place.quota.hard
-    return {
-        "account": place.account,
-        "cluster": cluster,
-        "default": {"qos": "normal"},
-        "flags": [],
-        "max": {
-            "jobs": {
-                "per": {
-                    "count": None,
-                    "accruing": None,
-                    "submitted": limits.queued,
-                    "wall_clock": None,
-                },
-                "active": limits.jobs,
-                "accruing": None,
-                "total": None,
-            },
-            "tres": {
-                "total": tres_list(grp_tres(limits)),
-                "minutes": {"per": {"job": []}, "total": []},
-                "group": {"minutes": [], "active": []},
-                "per": {"job": [], "node": []},
-            },
-            "per": {"account": {"wall_clock": None}},
-        },
-        "is_default": 0,
-        "min": {"priority_threshold": None},
-        "parent_account": place.parent or None,
-        "partition": None,
-        "priority": None,
-        "qos": ["normal"],
-        "shares_raw": place.shares,
-        "usage": None,
-        "user": place.user or None,
-    }
+    return {"associations": [association_document(one, name) for one in found]}
 
 
 async def accounts(asked: RestRequest) -> dict[str, Any]:
-    members = _grouped(asked, lambda one: one.account)
-    places = [one for one in association_tree(asked.context.host.cluster) if not one.user]
-    return {"accounts": [_account(one, members[one.account]) for one in places]}
+    return {"accounts": account_documents(asked.context.host.cluster, _cluster_name(asked))}
 
 
-def _grouped(
-    asked: RestRequest, key: Callable[[Association], str]
-) -> dict[str, list[dict[str, Any]]]:
-    """All associations, by the account or by the user."""
-    name = SlurmView(asked.context).cluster_name
-    found: dict[str, list[dict[str, Any]]] = {}
-    for one in association_tree(asked.context.host.cluster):
-        found.setdefault(key(one), []).append(_place(one, name))
-    return found
+def _cluster_name(asked: RestRequest) -> str:
+    return SlurmView(asked.context).cluster_name
 
 
 async def account(asked: RestRequest) -> dict[str, Any]:
@@ -151,38 +113,8 @@ async def account(asked: RestRequest) -> dict[str, Any]:
     return {"accounts": _found(found, "accounts")}
 
 
-def _place(place: Association, cluster: str) -> dict[str, Any]:
-    user = place.user or None
-    return {"account": place.account, "cluster": cluster, "partition": None, "user": user}
-
-
-def _account(place: Association, members: list[dict[str, Any]]) -> dict[str, Any]:
-    return {
-        "associations": members,
-        "coordinators": [],
-        "description": place.account,
-        "name": place.account,
-        "organization": place.parent or place.account,
-        "flags": [],
-    }
-
-
 async def users(asked: RestRequest) -> dict[str, Any]:
-    cluster = asked.context.host.cluster
-    places = _grouped(asked, lambda one: one.user)
-    return {
-        "users": [
-            {
-                "administrator_level": "Administrator" if name == "root" else "None",
-                "associations": places.get(name, []),
-                "coordinators": [],
-                "default": {"account": default_account(cluster, name), "wckey": ""},
-                "flags": [],
-                "name": name,
-            }
-            for name in known_users(cluster)
-        ]
-    }
+    return {"users": user_documents(asked.context.host.cluster, _cluster_name(asked))}
 
 
 async def user(asked: RestRequest) -> dict[str, Any]:
@@ -199,8 +131,7 @@ def _found(items: list[dict[str, Any]], kind: str) -> list[dict[str, Any]]:
 
 
 async def qos(asked: RestRequest) -> dict[str, Any]:
-    known = qos_list(asked.context.host.cluster)
-    return {"QOS": [_qos(one, number) for number, one in enumerate(known, 1)]}
+    return {"QOS": qos_documents(asked.context.host.cluster)}
 
 
 async def one_qos(asked: RestRequest) -> dict[str, Any]:
@@ -208,69 +139,9 @@ async def one_qos(asked: RestRequest) -> dict[str, Any]:
     return {"QOS": found}
 
 
-def _qos(one: Qos, number: int) -> dict[str, Any]:
-    return {
-        "description": one.name,
-        "flags": [],
-        "id": number,
-        "limits": {
-            "grace_time": 0,
-            "max": {
-                "active_jobs": {"accruing": None, "count": one.max_jobs or None},
-                "tres": {
-                    "total": [],
-                    "minutes": {"per": {"qos": [], "job": [], "account": [], "user": []}},
-                    "per": {"account": [], "job": [], "node": [], "user": []},
-                },
-                "wall_clock": {"per": {"qos": None, "job": None}},
-                "jobs": {
-                    "active_jobs": {
-                        "per": {
-                            "account": one.max_jobs_account or None,
-                            "user": one.max_jobs_user or None,
-                        }
-                    },
-                    "per": {"account": None, "user": None},
-                },
-                "accruing": {"per": {"account": None, "user": None}},
-            },
-            "factor": None,
-            "min": {"priority_threshold": None, "tres": {"per": {"job": []}}},
-        },
-        "name": one.name,
-        "preempt": {"list": [], "mode": [], "exempt_time": None},
-        "priority": one.priority,
-        "usage_factor": 1.0,
-        "usage_threshold": None,
-    }
-
-
 async def tres(asked: RestRequest) -> dict[str, Any]:
-    kinds = tres_kinds(asked.context.host.cluster)
-    plain = [kind for kind in kinds if kind[2] < 1000]
-    devices = [kind for kind in kinds if kind[2] > 1000]
-    rows = [*plain, ("dynamic_offset", "", 1000), *devices]
-    return {
-        "TRES": [
-            {"type": type_, "name": name or None, "id": number, "count": 0}
-            for type_, name, number in rows
-        ]
-    }
+    return {"TRES": tres_documents(asked.context.host.cluster)}
 
 
 async def clusters(asked: RestRequest) -> dict[str, Any]:
-    name = SlurmView(asked.context).cluster_name
-    return {
-        "clusters": [
-            {
-                "controller": {"host": "127.0.0.1", "port": 6817},
-                "flags": [],
-                "name": name,
-                "nodes": None,
-                "select_plugin": "select/cons_tres",
-                "associations": {"root": {"account": ROOT, "cluster": name, "user": "root"}},
-                "rpc_version": 9728,
-                "tres": [],
-            }
-        ]
-    }
+    return {"clusters": cluster_documents(_cluster_name(asked))}

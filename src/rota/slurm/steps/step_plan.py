@@ -152,6 +152,12 @@ def _spread(job: Job, part: StepPart, taken: Mapping[int, int]) -> tuple[list[St
     """The members that a part uses, and how many tasks it has; ``Failed`` when they do not fit."""
     order = part.order
     needed = order.cpus_per_task or 1
+    if order.ntasks and order.nodes_min > order.ntasks:
+        order.warnings.append(
+            f"srun: Warning: can't run {order.ntasks} processes on {order.nodes_min} nodes, "
+            f"setting nnodes to {order.ntasks}\n"
+        )
+        order.nodes_min = order.nodes_max = order.ntasks
     free_first = sorted(
         part.members, key=lambda member: cpus_held(member) - taken.get(member.task, 0) < needed
     )
@@ -162,12 +168,36 @@ def _spread(job: Job, part: StepPart, taken: Mapping[int, int]) -> tuple[list[St
     shares = order.has("overcommit") or order.has("overlap") or order.has("oversubscribe")
     if ntasks * needed > total and not shares:
         raise _refused(job, "More processors requested than permitted")
+    _check_held(job, order, members)
     return members, ntasks
+
+
+def _check_held(job: Job, order: JobOrder, members: list[StepMember]) -> None:
+    """A step cannot have more memory or GPUs than its job has where it runs."""
+    for member in members:
+        asked_mib = order.mem_mb or order.mem_per_cpu_mb * (order.cpus_per_task or 1)
+        if 0 < member.held.memory_mib < asked_mib:
+            raise _refused(job, "Memory required by task is not available")
+        held = len(member.held.devices)
+        if order.gpus_per_node > held:
+            asked = f"gres_per_node=gpu:{order.gpus_per_node}"
+            more = f"is more than the job's gres_per_node=gpu:{held}"
+            why = f"Step requested {asked} {more}" if held else _NO_GPUS
+            raise _refused(job, _GRES, f"srun: error: {why}\n")
+    if order.gpus > sum(len(member.held.devices) for member in members):
+        raise _refused(job, _GRES)
+
+
+_GRES = "Invalid generic resource (gres) specification"
+_NO_GPUS = "Step requested GRES but job doesn't have GRES"
 
 
 def _chosen(job: Job, order: JobOrder, members: list[StepMember]) -> list[StepMember]:
     named = order.text("nodelist")
-    if order.nodes_min > len(members) or not members:
+    if order.nodes_min > len(members) > 0:
+        text = f"Only allocated {len(members)} nodes asked for {order.nodes_min}"
+        raise CommandFailed(f"srun: error: {text}\n", 1)
+    if not members:
         raise _refused(job, "Requested node configuration is not available")
     if order.relative >= len(members):
         raise _refused(job, "Requested node configuration is not available")
@@ -182,8 +212,9 @@ def _chosen(job: Job, order: JobOrder, members: list[StepMember]) -> list[StepMe
     return [member for member in members if member.node in wanted]
 
 
-def _refused(job: Job, reason: str) -> CommandFailed:
-    return CommandFailed(f"srun: error: Unable to create step for job {job.id}: {reason}\n", 1)
+def _refused(job: Job, reason: str, before: str = "") -> CommandFailed:
+    line = f"srun: error: Unable to create step for job {job.id}: {reason}\n"
+    return CommandFailed(before + line, 1)
 
 
 def task_environment(plan: StepPlan, place: StepPlace) -> dict[str, str | None]:

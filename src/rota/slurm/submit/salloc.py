@@ -10,7 +10,8 @@ from rota.hostlist import compress
 from rota.slurm.call import wire
 from rota.slurm.call.command import VERSION_LINE, Answer
 from rota.slurm.call.getopt import Parsed
-from rota.slurm.call.opening import read_words
+from rota.slurm.call.opening import read_words, require_cluster
+from rota.slurm.call.view import SlurmView
 from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.orders.caller_files import with_nodes
 from rota.slurm.orders.options import SHEETS, from_environment
@@ -43,6 +44,7 @@ async def salloc(call: Call) -> Answer:
         read_order(SHEET, [*known, *line.options], [key for key, _ in line.options])
         for line in lines
     ]
+    require_cluster("salloc", orders[0].options, SlurmView(call.context).cluster_name)
     for order in orders:
         await with_nodes(call, order)
     await call.line.show(stderr="".join(orders[0].warnings))
@@ -51,12 +53,12 @@ async def salloc(call: Call) -> Answer:
     # Programs take this name for the sign that no srun has started them.
     job = await allocate(call, orders, "interactive")
     quiet = orders[0].has("quiet")
-    if orders[0].has("no-shell"):
-        return Answer("", "" if quiet else f"salloc: Granted job allocation {job.id}\n")
     await _say(call, quiet, f"Granted job allocation {job.id}")
     await _say(call, quiet, "Waiting for resource configuration")
     nodes = compress(attempt.allocation.node for attempt in job.live_attempts)
     await _say(call, quiet, f"Nodes {nodes} are ready for job")
+    if orders[0].has("no-shell"):
+        return Answer()
     status = await unless_stopping(call.context, _run(call, job, argv))
     if status is None:
         await cancel(call, job.id)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.facts.states import FINAL
 from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import Parsed
-from rota.slurm.call.opening import read_words
+from rota.slurm.call.opening import read_words, require_cluster
+from rota.slurm.call.view import SlurmView
 from rota.slurm.call.waiting import exit_code, until_over
 from rota.slurm.orders.batch_script import check_script, directives
 from rota.slurm.orders.caller_files import with_nodes
@@ -70,6 +71,7 @@ async def read_batch(call: Call) -> BatchOrder | Answer:
     given = dict(command_lines[0].options) | dict(typed.options)
     script, args, command = await _script(call, given, typed.rest)
     orders = _orders(call, command_lines, script, command or "stdin")
+    require_cluster(PROGRAM, orders[0].options, SlurmView(call.context).cluster_name)
     for order in orders:
         await with_nodes(call, order)
     call = await with_file(call, orders[0])

@@ -10,7 +10,8 @@ from rota.core.facts.indices import parse_indices
 from rota.core.facts.states import FINAL, JobState
 from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import Parsed
-from rota.slurm.call.opening import read_words
+from rota.slurm.call.opening import read_words, require_cluster
+from rota.slurm.call.view import SlurmView
 from rota.slurm.call.waiting import Stopping, until_running
 from rota.slurm.orders.caller_files import programs, with_nodes
 from rota.slurm.orders.detail import detail_of
@@ -45,6 +46,9 @@ async def srun(call: Call) -> Answer:
             return Answer(VERSION_LINE)
         if key in ("help", "usage"):
             return Answer(SHEET.help if key == "help" else SHEET.usage)
+    if given.get("mpi") == "list":
+        return Answer("MPI plugin types are...\n\tnone\n")
+    _check(call, given)
     if not all(line.rest for line in lines):
         raise CommandFailed("srun: fatal: No command given to execute.\n", 1)
     inside = given.get("jobid") or call.env.get("SLURM_JOB_ID") or call.env.get("SLURM_JOBID")
@@ -52,6 +56,14 @@ async def srun(call: Call) -> Answer:
         return await _alone(call, lines)
     job = await _job(call, inside)
     return await _step(call, job, await _parts(call, job, lines))
+
+
+def _check(call: Call, given: dict[str, str]) -> None:
+    require_cluster("srun", given, SlurmView(call.context).cluster_name)
+    number = given.get("jobid", "0")
+    # ``8_3`` and ``8+1`` name a job as well.
+    if not number[:1].isdecimal():
+        raise CommandFailed(f'srun: error: Invalid numeric value "{number}" for --jobid.\n', 1)
 
 
 def _lines(words: list[str]) -> list[Parsed]:
