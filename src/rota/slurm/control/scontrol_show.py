@@ -19,16 +19,13 @@ from rota.slurm.control.show_site import (
 )
 from rota.slurm.formats.documents import job_document, node_document, partition_document
 from rota.slurm.formats.later import later_job, later_node, later_partition, later_reservation
+from rota.slurm.formats.long_documents import LongList
 from rota.slurm.formats.shown_document import shape_asked
 from rota.slurm.formats.site_documents import (
     license_documents,
     ping_documents,
     reservation_document,
 )
-<<<<<<< HEAD
-from rota.slurm.formats.long_documents import LongList, long_text
-=======
->>>>>>> wt-slurm
 from rota.slurm.records.gather import MIN_JOB_AGE_S, JobSieve, lately_ended, unfinished
 from rota.slurm.records.job_records import Recorder
 from rota.slurm.records.job_refs import RefIndex, parse_ref
@@ -157,17 +154,10 @@ class Shown:
             if ref.indices is not None and self._is_known(ref.id):
                 return Answer(f"Job {self.names[0]} not found\n", "", 1)
             raise CommandFailed(UNKNOWN_JOB)
-<<<<<<< HEAD
-        if self.flags.json:
-            name = self.view.cluster_name
-            items = LongList(jobs, lambda job: job_document(job, name))
-            return Answer(await long_text(body_of("jobs", items)))
-=======
         if self.shape is not None:
             name, of = self.view.cluster_name, self.shape.item(later_job)
-            items = await each(jobs, lambda job: of(job_document(job, name)))
+            items = LongList(jobs, lambda job: of(job_document(job, name)))
             return await self.shape.answer("jobs", items, command="show")
->>>>>>> wt-slurm
         if not jobs:
             return Answer("No jobs in the system\n")
         one = self.flags.one_line

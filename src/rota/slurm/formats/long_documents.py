@@ -29,7 +29,7 @@ async def long_text(document: dict[str, Any], *, yaml: bool = False) -> str:
     """The text of a document whose last value may be a very long list."""
     name, items = list(document.items())[-1]
     if not isinstance(items, LongList):
-        return text_of(document)
+        return as_yaml(document) if yaml else text_of(document)
     show = items.show
     if len(items.records) < BREATH:
         whole = document | {name: [show(record) for record in items.records]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.slurm.call.command import Answer, CommandFailed
-from rota.slurm.formats.documents import PLUGIN, as_yaml, meta
+from rota.slurm.formats.documents import PLUGIN, meta
 from rota.slurm.formats.later import LATER
 from rota.slurm.formats.long_documents import long_text
 
@@ -36,12 +36,12 @@ class DocumentShape(NamedTuple):
     async def answer(
         self, name: str, items: object, plugin: dict[str, str] = PLUGIN, command: str = ""
     ) -> Answer:
-        """The document whose value is a list, or a map."""
+        """The document whose value is a list, long or short, or a map."""
         body: dict[str, Any] = {"meta": self._meta(plugin, command), "errors": []}
         if self.is_later:
             body["warnings"] = []
         body[name] = items
-        return Answer(as_yaml(body) if self.yaml else await long_text(body))
+        return Answer(await long_text(body, yaml=self.yaml))
 
     def _meta(self, plugin: dict[str, str], command: str) -> dict[str, Any]:
         usual = meta(plugin)

@@ -15,16 +15,11 @@ from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
 from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.account_documents import account_document
-<<<<<<< HEAD
-from rota.slurm.formats.documents import DB_PLUGIN, meta
-from rota.slurm.formats.layout import RuledTable, field_list, read_columns
-from rota.slurm.formats.long_documents import LongList, long_text
-=======
 from rota.slurm.formats.documents import DB_PLUGIN
 from rota.slurm.formats.later import later_account_job
 from rota.slurm.formats.layout import RuledTable, field_list, read_columns
+from rota.slurm.formats.long_documents import LongList
 from rota.slurm.formats.shown_document import shape_asked
->>>>>>> wt-slurm
 from rota.slurm.lists.sacct_fields import WIDTHS, AccountingRow, Units, columns
 from rota.slurm.orders.detail import script_of
 from rota.slurm.records.accounts import is_known
@@ -183,7 +178,7 @@ class Report:
         jobs = await self._jobs(steps=derived or "allocations" not in self.asked)
         if (shape := self.shape) is not None:
             name, now_s, of = self.view.cluster_name, self.view.now_s, shape.item(later_account_job)
-            items = await each(jobs, lambda job: of(account_document(job, name, now_s)))
+            items = LongList(jobs, lambda job: of(account_document(job, name, now_s)))
             return await shape.answer("jobs", items, DB_PLUGIN, "sacct")
         if "batch-script" in self.asked:
             return await self._scripts(jobs)
@@ -359,15 +354,6 @@ class Report:
                 AccountingRow(job, step) for step in job.steps if step_id in (None, "", step.id)
             )
 
-<<<<<<< HEAD
-    async def _document(self, jobs: list[JobRecord]) -> Answer:
-        name, now_s = self.view.cluster_name, self.view.now_s
-        items = LongList(jobs, lambda job: account_document(job, name, now_s))
-        body = {"meta": meta(DB_PLUGIN), "errors": [], "jobs": items}
-        return Answer(await long_text(body, yaml="yaml" in self.asked))
-
-=======
->>>>>>> wt-slurm
     async def _scripts(self, jobs: list[JobRecord]) -> Answer:
         """The scripts of jobs, each below its name."""
         if not self.refs:

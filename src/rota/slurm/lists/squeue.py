@@ -12,15 +12,10 @@ from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
 from rota.slurm.call.view import SlurmView, each
-<<<<<<< HEAD
-from rota.slurm.formats.documents import body_of, job_document
-from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
-from rota.slurm.formats.long_documents import LongList, long_text
-=======
 from rota.slurm.formats.documents import job_document
 from rota.slurm.formats.later import later_job
 from rota.slurm.formats.layout import Layout, Read, read_long, read_percent
->>>>>>> wt-slurm
+from rota.slurm.formats.long_documents import LongList
 from rota.slurm.formats.repeating import repeated
 from rota.slurm.formats.shown_document import shape_asked
 from rota.slurm.lists.squeue_fields import letters, names
@@ -312,15 +307,9 @@ class JobListing:
             (job for job in jobs if job.state in self.states or "states" not in self.asked),
             key=lambda job: job.job_id,
         )
-<<<<<<< HEAD
-        cluster = self.view.cluster_name
-        body = body_of("jobs", LongList(shown, lambda job: job_document(job, cluster)))
-        return Answer(await long_text(body, yaml="yaml" in self.asked))
-=======
         cluster, of = self.view.cluster_name, shape.item(later_job)
-        items = await each(shown, lambda job: of(job_document(job, cluster)))
+        items = LongList(shown, lambda job: of(job_document(job, cluster)))
         return await shape.answer("jobs", items, command="squeue")
->>>>>>> wt-slurm
 
     async def _steps(self) -> Answer:
         meant = self.refs + _step_refs(self.asked["steps"])

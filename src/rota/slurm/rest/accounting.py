@@ -4,19 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-from rota.slurm.accounting.sacctmgr_show import qos_list
-from rota.slurm.call.view import SlurmView
-from rota.slurm.formats.account_documents import account_document, tres_list
-from rota.slurm.formats.long_documents import LongList
-from rota.slurm.records.accounts import (
-    ROOT,
-    association_tree,
-    default_account,
-    grp_tres,
-    known_users,
-    tres_kinds,
-=======
 from rota.slurm.accounting.sacctmgr_documents import (
     account_documents,
     association_document,
@@ -24,10 +11,10 @@ from rota.slurm.accounting.sacctmgr_documents import (
     qos_documents,
     tres_documents,
     user_documents,
->>>>>>> wt-slurm
 )
-from rota.slurm.call.view import SlurmView, each
+from rota.slurm.call.view import SlurmView
 from rota.slurm.formats.account_documents import account_document
+from rota.slurm.formats.long_documents import LongList
 from rota.slurm.records.accounts import association_tree
 from rota.slurm.records.gather import JobSieve, ended, unfinished
 from rota.slurm.records.job_records import Recorder

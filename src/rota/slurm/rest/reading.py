@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-<<<<<<< HEAD
-from rota import hostlist
-from rota.core.facts.states import ACTIVE, WAITING, JobState
-from rota.scheduling.limits.licenses import held_of, limits_of
 from rota.slurm.call.view import SlurmView
 from rota.slurm.formats.documents import job_document, node_document, partition_document
 from rota.slurm.formats.long_documents import LongList
-=======
-from rota.slurm.call.view import SlurmView, each
-from rota.slurm.formats.documents import job_document, node_document, partition_document
 from rota.slurm.formats.site_documents import (
     license_documents,
     ping_documents,
     reservation_document,
 )
 from rota.slurm.lists.sdiag import statistics
->>>>>>> wt-slurm
 from rota.slurm.records.gather import MIN_JOB_AGE_S, JobSieve, lately_ended, unfinished
 from rota.slurm.records.job_records import Recorder
 from rota.slurm.records.job_refs import RefIndex, parse_ref
