@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 from rota.core.facts.policy import Backfill, Estimates
 from rota.scheduling.later.predict import Predictor
 from rota.sim.entries import Entries
-from rota.sim.lengths import is_stopped, lasts_s, limit_s, taken_s
+from rota.sim.lengths import is_stopped, lasts_s, taken_s
 from rota.sim.pool.easy import CountedPool
 from rota.sim.pool.planned import PlannedPool
 from rota.sim.pool.profile import numbers_of
 from rota.sim.run import Run
-from rota.sim.settings import Events
+from rota.sim.settings import Events, SimOverrun
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -100,6 +100,9 @@ class _Playing:
         self._entries = None if policy.order.primary == "fifo" else Entries()
         #: How long each one runs, now that nobody waits for it any more.
         self._lasts_s = [lasts_s(job, settings) for job in jobs]
+        #: What it is taken to run by what its user said, or by people who know.
+        self._taken_s = [taken_s(job, settings) for job in jobs]
+        self._stops = settings.overrun is SimOverrun.KILL
         #: What ends, and what outlives its estimate: when, in the order of starts, and who.
         self._ends: list[tuple[float, int, int]] = []
         self._expiries: list[tuple[float, int, int]] = []
@@ -169,16 +172,17 @@ class _Playing:
         stay_s = self._made[position].stay_s if self.predictor is not None else 0.0
         entry = None
         if self._entries is not None:
-            entry = self._entries.entry(position, job, estimate_s, limit_s(job, self._settings))
+            limit_s = self._taken_s[position] if self._stops else 0
+            entry = self._entries.entry(position, job, estimate_s, limit_s)
         self._pool.arrive(position, job.procs, estimate_s, entry, stay_s)
 
     def _estimate(self, position: int, job: TraceJob) -> float:
         if self.predictor is not None:
-            most_s = taken_s(job, self._settings)
+            most_s = self._taken_s[position]
             made = self.predictor.predict(job.user, job.name, job.procs, most_s)
             self._made[position] = made
             return min(made.planned_s, most_s) if made.known else most_s
-        return taken_s(job, self._settings)
+        return self._taken_s[position]
 
     def _leave(self) -> None:
         end_s, _, position = heappop(self._ends)
@@ -188,7 +192,7 @@ class _Playing:
         if self.predictor is not None:
             job, made = self._jobs[position], self._made.pop(position)
             ran_s = self._lasts_s[position]
-            most_s = taken_s(job, self._settings)
+            most_s = self._taken_s[position]
             self.predictor.learn(job.user, job.name, job.procs, most_s, ran_s, made)
         if self._progress is not None and not self._over % STEP:
             self._progress(self._over)

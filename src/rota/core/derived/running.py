@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from rota.core.derived.usage import Spent
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from rota.core.derived.lanes import Counter, LaneKey
     from rota.core.facts.job import JobSpec
     from rota.core.facts.resources import Amount
@@ -33,11 +35,19 @@ class Running:
 
     def shift(self, spec: JobSpec | LaneKey, used: Amount, since_s: float, sign: int) -> None:
         """So much is used since a moment (1), or is so no longer (-1)."""
+        user, project = spec.user, spec.project
+        account = f"{user}\n{project}"
+        counters = (("user", user), ("project", project), ("account", account))
+        self.shift_of(counters, used, since_s, sign)
+
+    def shift_of(
+        self, counters: Iterable[Counter], used: Amount, since_s: float, sign: int
+    ) -> None:
+        """The same for these counters alone."""
         slot, rest_s = divmod(since_s, SLOT_S)
         offset = round(rest_s * 1000)
         rates = (used.cpu_milli, used.memory_mib, used.device_milli)
-        user, project = spec.user, spec.project
-        for counter in (("user", user), ("project", project), ("account", f"{user}\n{project}")):
+        for counter in counters:
             self._add(counter, int(slot), rates, offset, sign)
 
     def _add(

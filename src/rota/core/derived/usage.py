@@ -67,7 +67,11 @@ class Usage(msgspec.Struct):
 
     def recent_at(self, now_s: float, half_life_s: float) -> Spent:
         """The decayed sum as of now."""
-        return self.recent.times(decay(now_s - self.as_of_s, half_life_s))
+        return self.recent.times(self.left_at(now_s, half_life_s))
+
+    def left_at(self, now_s: float, half_life_s: float) -> float:
+        """The part of it that is left by now."""
+        return decay(now_s - self.as_of_s, half_life_s)
 
     def since(self, start_s: float) -> Spent:
         """Everything from a moment on; of the day that it falls into, its share."""
@@ -95,13 +99,16 @@ class Usage(msgspec.Struct):
 
     def charge(self, rate: Spent, start_s: float, end_s: float, half_life_s: float) -> None:
         """Add what was held at a constant rate between two moments."""
-        if end_s <= start_s:
-            return
+        if end_s > start_s:
+            self.charge_recent(rate, start_s, end_s, half_life_s)
+            self._charge_days(rate, start_s, end_s)
+
+    def charge_recent(self, rate: Spent, start_s: float, end_s: float, half_life_s: float) -> None:
+        """The same where nobody asks for days; the end is after the start."""
         as_of_s = max(self.as_of_s, end_s)
         self.recent = self.recent.times(decay(as_of_s - self.as_of_s, half_life_s))
         self.recent.add(rate, decayed_seconds(start_s, end_s, as_of_s, half_life_s))
         self.as_of_s = as_of_s
-        self._charge_days(rate, start_s, end_s)
 
     def _charge_days(self, rate: Spent, start_s: float, end_s: float) -> None:
         for day, seconds in seconds_by_day(start_s, end_s):

@@ -286,6 +286,10 @@ class Takeovers:
         """Remember a search in vain; whether only nodes that change may help."""
         if self.asks_all or self._pass.checks.hinders(head.shape):
             return False
+        known = self._prospects.get(entry.key.shape)
+        if known is not None and known.claimant.priority >= priority:
+            # It was brought up to date before the search: counting all nodes again says the same.
+            return known.is_vain
         claimant = self._searching().claimant(entry, priority)._replace(job=0)
         names = self._suited(head, entry)
         return self._prospects.note(entry.key.shape, head.shape, claimant, names, self._look)

@@ -19,6 +19,8 @@ class PoolCandidates:
         self._by_length = PoolLine() if shortest else None
         #: The same with their limits instead: what counts against a job that has waited long.
         self._by_limit = PoolLine() if dues is not None else None
+        #: Where each job stands in the one and in the other.
+        self._places: dict[int, tuple[Waiter, Waiter | None]] = {}
         #: The job that they may pass, and whether only limits count against it.
         self.head = -1
         self._firm = False
@@ -31,17 +33,26 @@ class PoolCandidates:
     def add(self, job: int, size: int, run_s: float, stay_s: float) -> None:
         if stay_s:
             self.stays[job] = stay_s
+        if self._by_length is None and self._by_limit is None:
+            return
+        key, by_limit = self.key(job, run_s), None
+        by_length = (key, size, run_s, job)
         if self._by_length is not None:
-            self._by_length.add((self.key(job, run_s), size, run_s, job))
+            self._by_length.add(by_length)
         if self._by_limit is not None and self._dues is not None:
-            self._by_limit.add((self.key(job, run_s), size, self._dues.limit_s(job), job))
+            by_limit = (key, size, self._dues.limit_s(job), job)
+            self._by_limit.add(by_limit)
+        self._places[job] = (by_length, by_limit)
 
-    def remove(self, job: int, size: int, run_s: float) -> None:
+    def remove(self, job: int) -> None:
         self.stays.pop(job, None)
+        if self._by_length is None and self._by_limit is None:
+            return
+        by_length, by_limit = self._places.pop(job)
         if self._by_length is not None:
-            self._by_length.remove((self.key(job, run_s), size, run_s, job))
-        if self._by_limit is not None and self._dues is not None:
-            self._by_limit.remove((self.key(job, run_s), size, self._dues.limit_s(job), job))
+            self._by_length.remove(by_length)
+        if self._by_limit is not None and by_limit is not None:
+            self._by_limit.remove(by_limit)
 
     def behind(self, head: int) -> None:
         """This job is first from now on; -1: not known yet."""
@@ -57,7 +68,8 @@ class PoolCandidates:
     def sort(self, fresh: list[Waiter], *, plain: bool) -> None:
         """In the order in which they are asked. ``plain``: the queue's is that of submission."""
         if self._by_length is not None:
-            fresh.sort(key=lambda waiter: self.key(waiter[3], waiter[2]))
+            places = self._places
+            fresh.sort(key=lambda waiter: places[waiter[3]][0][0])
         elif not plain:
             fresh.sort()
 

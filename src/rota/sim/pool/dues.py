@@ -119,6 +119,25 @@ class Dues:
         return self._first
 
     def _find_first(self) -> Waiter:
+        return self._alone() or self._by_share()
+
+    def _alone(self) -> Waiter | None:
+        """The one that comes first whatever the shares: no other user's job is due so soon that
+        use could set the one behind the other."""
+        front: Waiter | None = None
+        user, since_s, until_s = "", 0.0, 0.0
+        for waiter in self.line:
+            if front is None:
+                front = waiter
+                user = self._entries[waiter[3]].key.user
+                since_s, until_s = waiter[0][0], waiter[0][1] + self._rules.share_s
+            elif waiter[0][0] > since_s or waiter[0][1] > until_s:
+                break
+            elif self._entries[waiter[3]].key.user != user:
+                return None
+        return front
+
+    def _by_share(self) -> Waiter:
         best: tuple[float, float, int] | None = None
         seen: set[str] = set()
         for waiter in self.line:

@@ -93,8 +93,8 @@ class CountedPool:
 
     def _take(self, job: int) -> Waiter:
         """A job waits no longer."""
-        _, size, run_s, _ = self._ranking.waiter(job)
-        self._candidates.remove(job, size, run_s)
+        size = self._ranking.waiter(job)[1]
+        self._candidates.remove(job)
         self._sizes[size] -= 1
         if not self._sizes[size]:
             del self._sizes[size]

@@ -125,8 +125,13 @@ class PlannedPool:
             waiting = [*self._ranking.line]
         else:
             waiting = sorted([*self._fresh, *self._due(now_s)])
+        slots, moved, loose = self._slots, self._profile.moved, self._loose
         for waiter in waiting:
-            self._plan(waiter, now_s, starts)
+            slot = slots.get(waiter[3])
+            if slot is None or not loose:
+                self._plan(waiter, slot, now_s, starts)
+            elif (other := moved(slot, waiter[2])) is not slot or other.start_s <= now_s:
+                self._settle(waiter, other, now_s, starts)
 
     def _due(self, now_s: float) -> list[Waiter]:
         """Those whose slot begins by now."""
@@ -148,22 +153,26 @@ class PlannedPool:
             heappop(coming)
         return INFINITE
 
-    def _plan(self, waiter: Waiter, now_s: float, starts: list[PoolStart]) -> None:
-        """Give a job the earliest slot, or keep what it has; it starts if that is now."""
-        _, size, run_s, job = waiter
-        slot = known = self._slots.get(job)
-        profile = self._profile
+    def _plan(
+        self, waiter: Waiter, slot: Slot | None, now_s: float, starts: list[PoolStart]
+    ) -> None:
+        """Give a job the earliest slot if it has none; it starts if that is now."""
+        _, size, run_s, _ = waiter
         if slot is None:
-            slot = profile.earliest(size, run_s)
+            slot = self._profile.earliest(size, run_s)
             assert slot is not None, "the last step has no end"
-            profile.take(slot.start_s, slot.start_s + run_s, slot.held)
-        elif self._loose:
-            slot = profile.moved(slot, run_s)
+            self._profile.take(slot.start_s, slot.start_s + run_s, slot.held)
+            self._settle(waiter, slot, now_s, starts)
+        elif slot.start_s <= now_s:
+            self._start(waiter, slot, now_s, starts)
+
+    def _settle(self, waiter: Waiter, slot: Slot, now_s: float, starts: list[PoolStart]) -> None:
+        """A job has this slot from now on; it starts if that is now."""
         if slot.start_s <= now_s:
             self._start(waiter, slot, now_s, starts)
-        elif slot is not known:
-            self._slots[job] = slot
-            heappush(self._coming, (slot.start_s, job))
+        else:
+            self._slots[waiter[3]] = slot
+            heappush(self._coming, (slot.start_s, waiter[3]))
 
     def _plan_first(self, now_s: float, starts: list[PoolStart]) -> None:
         """The first gets a slot, with EASY; the others start if they fit beside it."""

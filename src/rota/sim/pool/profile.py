@@ -107,40 +107,38 @@ class FreeProfile:
         return None
 
     def moved(self, slot: Slot, run_s: float) -> Slot:
-        """The slot of a job that waits, exchanged for an earlier one if there is one."""
-        start_s, size = slot
-        earlier_s = self._earlier_s(start_s, size, run_s)
-        if earlier_s is None:
-            return slot
-        self.give_back(start_s, start_s + run_s, size)
-        self.take(earlier_s, earlier_s + run_s, size)
-        return Slot(earlier_s, size)
+        """The slot of a job that waits, exchanged for an earlier one if there is one.
 
-    def _earlier_s(self, than_s: float, size: int, run_s: float) -> float | None:
-        """Where a slot could begin instead: from ``than_s`` on it is its own."""
-        vain = self._vain.setdefault(size, {})
+        From where it begins now the room is its own, so that only steps before that are asked.
+        """
+        than_s, size = slot
+        vain = self._vain.get(size)
+        if vain is None:
+            vain = self._vain[size] = {}
         known_s = vain.get(run_s, 0.0)
         if known_s == than_s:
-            return None
+            return slot
         times, free = self.times, self.free
         count = bisect_left(times, than_s)
         # A slot that begins before ``known_s`` and fits here would have fitted there, too.
-        at = bisect_left(times, known_s) if known_s < than_s else 0
+        at = bisect_left(times, known_s) if 0.0 < known_s < than_s else 0
         while at < count:
             if free[at] < size:
                 at += 1
                 continue
-            end_s = times[at] + run_s
-            until = at + 1
-            while until < count and times[until] < end_s:
-                if free[until] < size:
+            earlier_s = times[at]
+            end_s = earlier_s + run_s
+            at += 1
+            while at < count and times[at] < end_s:
+                if free[at] < size:
                     break
-                until += 1
+                at += 1
             else:
-                return times[at]
-            at = until + 1
+                self.give_back(than_s, than_s + run_s, size)
+                self.take(earlier_s, earlier_s + run_s, size)
+                return Slot(earlier_s, size)
         vain[run_s] = than_s
-        return None
+        return slot
 
     def fits_now(self, size: int, run_s: float) -> Slot | None:
         """Room from this moment on, if there is."""

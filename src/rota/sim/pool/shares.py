@@ -16,7 +16,7 @@ from rota.scheduling.order.share_use import weights
 from rota.sim.settings import BEGIN_S
 
 if TYPE_CHECKING:
-    from rota.core.derived.lanes import LaneKey
+    from rota.core.derived.lanes import Counter, LaneKey
     from rota.core.facts.policy import ShareRules
 
 #: Whose it is, how many processors, and since when.
@@ -35,12 +35,14 @@ class PoolShares:
         #: A user who holds nothing, or waits for nothing, is not among those.
         self._held: dict[str, int] = {}
         self._waiting: dict[str, int] = {}
-        self._names: dict[str, dict[str, None]] = {}
+        self._names: dict[str, dict[Counter, None]] = {}
         self._records: dict[str, dict[str, Usage]] = {}
+        self._counters: dict[tuple[str, str], Counter] = {}
         self._holders: dict[int, Held] = {}
         self._left: list[Held] = []
-        #: The users that divide what there is, and what each one's use came to in this pass.
-        self._active = 1
+        #: The users that divide what there is as of this pass (0: nobody has asked yet), and
+        #: what each one's use came to in it.
+        self._active = 0
         self._loads: dict[str, float] = {}
         self._now_s = 0.0
 
@@ -52,16 +54,17 @@ class PoolShares:
         """A pass begins: jobs that left are charged, and all use is as of now."""
         self._now_s = BEGIN_S + now_s
         for key, amount, since_s in self._left:
-            self._running.shift(key, amount, since_s, -1)
+            self._running.shift_of((self._counter(key),), amount, since_s, -1)
             records = self._records.setdefault(key.user, {})
             usage = records.get(key.project)
             if usage is None:
                 usage = Usage(key.user, key.project, Spent(), self._now_s, {})
                 records[key.project] = usage
-            usage.charge(rate_of(amount), since_s, self._now_s, self._half_life_s)
+            if self._now_s > since_s:
+                usage.charge_recent(rate_of(amount), since_s, self._now_s, self._half_life_s)
         self._left.clear()
         self._loads.clear()
-        self._active = len(self._held.keys() | self._waiting.keys())
+        self._active = 0
 
     def starts(self, job: int, key: LaneKey, size: int) -> None:
         """A job takes processors in this pass."""
@@ -70,8 +73,9 @@ class PoolShares:
         self._loads[key.user] = load + self._of_live * amount.cpu_milli
         self._holders[job] = (key, amount, self._now_s)
         _shift(self._held, key.user, amount.cpu_milli)
-        self._names.setdefault(key.user, {})[usage_key(key.user, key.project)] = None
-        self._running.shift(key, amount, self._now_s, 1)
+        counter = self._counter(key)
+        self._names.setdefault(key.user, {})[counter] = None
+        self._running.shift_of((counter,), amount, self._now_s, 1)
 
     def leaves(self, job: int) -> None:
         """A job is over at the moment of the next pass."""
@@ -82,7 +86,17 @@ class PoolShares:
 
     def ratio(self, user: str) -> float:
         """Use over target; 0 for nothing used, 1 for exactly the share."""
+        if not self._active:
+            # No start changes it: a user that begins to hold was waiting.
+            self._active = len(self._held.keys() | self._waiting.keys())
         return max(0.0, self._load(user)) / (1 / self._active)
+
+    def _counter(self, key: LaneKey) -> Counter:
+        known = self._counters.get((key.user, key.project))
+        if known is None:
+            known = ("account", usage_key(key.user, key.project))
+            self._counters[key.user, key.project] = known
+        return known
 
     def _load(self, user: str) -> float:
         load = self._loads.get(user)
@@ -95,12 +109,13 @@ class PoolShares:
         """Processor-seconds, each instant decayed by its own age."""
         now_s, half_life_s, running = self._now_s, self._half_life_s, self._running
         spent = [
-            running.decayed(("account", name), now_s, half_life_s).cpu_s
-            for name in self._names.get(user, ())
-            if ("account", name) in running.of
+            running.decayed(counter, now_s, half_life_s).cpu_s
+            for counter in self._names.get(user, ())
+            if counter in running.of
         ]
         records = self._records.get(user, {}).values()
-        return fsum([*spent, *(each.recent_at(now_s, half_life_s).cpu_s for each in records)])
+        past = [each.recent.cpu_s * each.left_at(now_s, half_life_s) for each in records]
+        return fsum(spent + past)
 
 
 def _shift(sums: dict[str, int], user: str, more: int) -> None:

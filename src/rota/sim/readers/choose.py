@@ -16,7 +16,7 @@ from rota.sim.readers.gpu_jobs import (
 from rota.sim.readers.openb import NODE_COLUMNS, POD_COLUMNS, pods_of
 from rota.sim.readers.sacct import delimiter_of, sacct_of
 from rota.sim.readers.swf import swf_of
-from rota.sim.readers.table import COLUMNS, table_of
+from rota.sim.readers.table import COLUMNS, REQUIRED, table_of
 from rota.sim.readers.text import Text
 from rota.sim.readers.values import parse_number, shown, unknown
 from rota.sim.trace import BadTrace, Trace
@@ -89,12 +89,26 @@ def _kind_of(text: Text) -> str:
             return kind
     if columns.issuperset(NODE_COLUMNS):
         raise text.bad(1, "a list of nodes, not of jobs; --cluster reads it")
-    if columns.intersection(COLUMNS):
+    if {name.lower() for name in columns}.intersection(COLUMNS):
         return "table"
     if text.suffix == "swf" or _is_number(head.replace("\t", " ").partition(" ")[0]):
         return "swf"
     kinds = ", ".join(KINDS)
-    raise text.bad(1, f"{shown(head)} begins no trace that is known; known kinds: {kinds}")
+    problem = f"{shown(head)} begins no trace that is known; {_hint(head)}known kinds: {kinds}"
+    raise text.bad(1, problem)
+
+
+def _hint(head: str) -> str:
+    """What an export that is nearly right lacks."""
+    words = head.lower().replace('"', "")
+    if "jobid" in words:
+        return "of sacct it takes what -P or --json prints, with its header as it is; "
+    if head.count("|") > 1:
+        return "the line with the names of the columns is missing (sacct has --noheader); "
+    for bar in (";", "\t"):
+        if REQUIRED[0] in {name.strip() for name in words.split(bar)}:
+            return "columns of a table stand between commas; "
+    return ""
 
 
 def _is_number(text: str) -> bool:

@@ -7,6 +7,7 @@ Times without a zone are taken as they stand.
 
 from __future__ import annotations
 
+import csv
 import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -38,13 +39,18 @@ _NAMES = re.compile(r"[A-Za-z]+")
 _UNKNOWN = ("", "none", "unknown", "n/a", "invalid", "?")
 _LIMITLESS = ("unlimited", "partition_limit", "infinite")
 _SPAN = re.compile(r"(?:[0-9]+-)?[0-9]+(?::[0-9]+){0,2}(?:\.[0-9]+)?")
+#: States of jobs that have not ended, whatever is said about how long they took.
+_GOING = ("RUNNING", "SUSPENDED", "RESIZING", "PENDING")
+#: Between these, cells may stand in quotes; between bars a quote is a letter like others.
+_QUOTED = (",", ";", "\t")
 _PER = re.compile(r"[cn?]$", re.IGNORECASE)
 _GRES = re.compile(r"(?:gres/)?gpu(?::[^:,(=]+)?(?:[:=]([0-9]+))?(?:\(.*\))?")
 _UNITS = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 
 
 def sacct_of(text: Text, sort: bool) -> Trace:
-    """The jobs of an export."""
+    """The jobs of an export. Names of jobs are whatever bytes their users gave."""
+    text.odd_bytes = "replace"
     left_out: dict[str, int] = {}
     is_json = text.head().startswith("{")
     found = records_of(text) if is_json else _rows(text, left_out)
@@ -53,16 +59,20 @@ def sacct_of(text: Text, sort: bool) -> Trace:
 
 def delimiter_of(header: str) -> str:
     """What stands between the names of the columns; nothing: these are no columns of sacct."""
-    between = _NAMES.split(header.strip())[1:-1]
+    between = _NAMES.split(_unquoted(header))[1:-1]
     names = set(_NAMES.findall(header))
     known = all(names.intersection(same) for same in NEEDED[:2])
     return between[0] if known and between and len(set(between)) == 1 else ""
 
 
+def _unquoted(header: str) -> str:
+    return header.strip().replace('"', "")
+
+
 def _rows(text: Text, left_out: dict[str, int]) -> Iterator[Booked]:
     lines = text.lines()
     line, header = next(lines, (1, ""))
-    header = header.strip()
+    header = _unquoted(header)
     bar = delimiter_of(header) or "|"
     closed = header.endswith(bar)
     names = header.removesuffix(bar).split(bar)
@@ -74,7 +84,7 @@ def _rows(text: Text, left_out: dict[str, int]) -> Iterator[Booked]:
     free = next((names.index(name) for name in _FREE if name in names), -1)
     for line, record in lines:
         body = record.rstrip("\r\n")
-        cells = (body.removesuffix(bar) if closed else body).split(bar)
+        cells = _cells(body.removesuffix(bar) if closed else body, bar)
         surplus = len(cells) - len(names)
         if surplus > 0 and free >= 0:
             cells[free : free + surplus + 1] = [bar.join(cells[free : free + surplus + 1])]
@@ -86,6 +96,12 @@ def _rows(text: Text, left_out: dict[str, int]) -> Iterator[Booked]:
             count(left_out, STEP)
         else:
             yield _booked(row)
+
+
+def _cells(body: str, bar: str) -> list[str]:
+    if '"' in body and bar in _QUOTED:
+        return next(csv.reader([body], delimiter=bar))
+    return body.split(bar)
 
 
 def _first(row: Row, *names: str) -> str:
@@ -105,10 +121,11 @@ def _booked(row: Row) -> Booked:
     start_s = row.read("Start", parse_moment)
     run_s = row.read("ElapsedRaw", parse_seconds) or row.read("Elapsed", parse_span)
     end_s = row.read("End", parse_moment)
-    if not row.cell("End") and start_s and run_s:
+    state = row.cell("State").upper()
+    if not row.cell("End") and start_s and run_s and not state.startswith(_GOING):
         end_s = start_s + run_s
     return Booked(
-        row.read(_first(row, "Submit", "Eligible"), parse_moment),
+        row.read("Submit", parse_moment) or row.read("Eligible", parse_moment) or start_s,
         start_s,
         end_s,
         run_s or end_s - start_s,
@@ -122,7 +139,7 @@ def _booked(row: Row) -> Booked:
         row.cell("JobName"),
         row.cell("Partition"),
         row.cell("JobID").rpartition("+")[0],
-        row.cell("State").upper().startswith("CANCELLED"),
+        state.startswith("CANCELLED"),
     )
 
 

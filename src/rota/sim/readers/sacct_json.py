@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.sim.readers.booked import NO_NUMBER, Booked
+from rota.sim.readers.values import NUMBER_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,10 +24,15 @@ def records_of(text: Text) -> Iterator[Booked]:
     if not isinstance(jobs, list):
         raise text.bad(1, "the key 'jobs' is missing; expected what sacct --json prints")
     for place, job in enumerate(jobs, 1):
+        if not isinstance(job, dict) or not isinstance(job.get("time"), dict):
+            problem = "the key 'time' is missing; expected what sacct --json prints"
+            raise text.bad(1, f"job {place} of 'jobs': {problem}")
         try:
             yield _of_record(job)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise text.bad(1, f"job {place} of 'jobs': {error!r} is not as expected") from None
+        except KeyError as error:
+            raise text.bad(1, f"job {place} of 'jobs': the key {error} is missing") from None
+        except (TypeError, ValueError, AttributeError) as error:
+            raise text.bad(1, f"job {place} of 'jobs': not as expected ({error})") from None
 
 
 def _of_record(job: dict[str, Any]) -> Booked:
@@ -38,19 +44,25 @@ def _of_record(job: dict[str, Any]) -> Booked:
     typed = sum(amount for kind, amount in asked.items() if kind.startswith("gpu:"))
     required = job.get("required") or {}
     start_s, end_s = _number(times["start"]), _number(times["end"])
-    part = job.get("het") or {}
+    part, owner = job.get("het") or {}, job.get("association") or {}
+    cpus = asked.get("cpu") or int(_number(required.get("CPUs"))) or 1
+    nodes = int(_number(job.get("allocation_nodes"))) or asked.get("node", 0) or 1
+    memory_mib = asked.get("mem") or max(
+        int(_number(required.get("memory_per_cpu"))) * cpus,
+        int(_number(required.get("memory_per_node"))) * nodes,
+    )
     return Booked(
-        _number(times["submission"]),
+        _number(times["submission"]) or _number(times.get("eligible")) or start_s,
         start_s,
         end_s,
         _number(times.get("elapsed")) or end_s - start_s,
         60.0 * _number(times.get("limit")),
-        asked.get("cpu") or int(_number(required.get("CPUs"))) or 1,
-        int(_number(job.get("allocation_nodes"))) or asked.get("node", 0) or 1,
+        cpus,
+        nodes,
         asked.get("gpu") or typed,
-        asked.get("mem", 0),
-        str(job.get("user") or ""),
-        str(job.get("account") or ""),
+        memory_mib,
+        str(job.get("user") or owner.get("user") or ""),
+        str(job.get("account") or owner.get("account") or ""),
         str(job.get("name") or ""),
         str(job.get("partition") or ""),
         str(int(_number(part.get("job_id"))) or ""),
@@ -67,6 +79,8 @@ def _states(value: Any) -> tuple[str, ...]:  # noqa: ANN401 - as JSON has it
 def _number(value: Any) -> float:  # noqa: ANN401 - a number, or an object that holds one
     """Newer versions write ``{"set": true, "infinite": false, "number": 60}``."""
     if isinstance(value, dict):
-        return float(value["number"]) if value.get("set") and not value.get("infinite") else 0.0
+        return _number(value["number"]) if value.get("set") and not value.get("infinite") else 0.0
     number = float(value or 0)
-    return number if 0 <= number < NO_NUMBER or number > 2 * NO_NUMBER else 0.0
+    # What is not known is the largest number of 32 bits, or of 64, or one below.
+    is_known = 0 <= number < NO_NUMBER or 2 * NO_NUMBER < number <= NUMBER_MAX
+    return number if is_known else 0.0

@@ -49,10 +49,13 @@ _USED = (
 NO_RUN_TIME = "no run time"
 NO_PROCESSORS = "no processors"
 PART = "part of a job"
+NEVER_RAN = "never started"
 
 _UNKNOWN = -1
 #: A job that was stopped and went on has a line for the whole, and then one for each part.
 _PARTS = (2, 3, 4)
+#: With no length and no processors: it was cancelled while it waited.
+_CANCELLED = 5
 _SIZE = re.compile(r"\s*;\s*(MaxProcs|MaxNodes)\s*:\s*([0-9][0-9,]{0,18})\b", re.IGNORECASE)
 
 _CELLS: msgspec.json.Decoder[list[int | float]] = msgspec.json.Decoder(list[int | float])
@@ -78,7 +81,7 @@ class _Log:
         self._jobs: list[TraceJob] = []
         self._ids: set[int] = set()
         self._last_s: float = 0
-        self._left_out = {NO_RUN_TIME: 0, NO_PROCESSORS: 0, PART: 0}
+        self._left_out = {NO_RUN_TIME: 0, NO_PROCESSORS: 0, PART: 0, NEVER_RAN: 0}
         self._sizes: dict[str, int] = {}
         self._names = _Names()
         #: Numbers in a line, as the first job has them.
@@ -107,7 +110,7 @@ class _Log:
                 and id >= 0
                 and id not in self._ids
                 and submit_s >= self._last_s
-                and run_s >= 0
+                and run_s > 0
                 and isinstance(procs, int)
                 and procs > 0
                 and (time_s >= 0 or time_s == _UNKNOWN)
@@ -176,6 +179,8 @@ class _Log:
         procs = self._whole(line, _REQUESTED if row[_REQUESTED] > 0 else _ALLOCATED, row)
         if row[_RUN] == _UNKNOWN:
             self._left_out[NO_RUN_TIME] += 1
+        elif row[_STATUS] == _CANCELLED and not row[_RUN] and row[_ALLOCATED] <= 0:
+            self._left_out[NEVER_RAN] += 1
         elif procs <= 0:
             self._left_out[NO_PROCESSORS] += 1
         else:

@@ -1,4 +1,4 @@
-"""The text of a trace in blocks of whole lines: plain or gzip, however large the file is.
+"""The text of a trace in blocks of whole lines: plain or packed, however large the file is.
 
 What cannot be text at all is refused here, so that no reader has to look for it: zero bytes, a
 line without an end, compressed data that stops in the middle.
@@ -6,10 +6,9 @@ line without an end, compressed data that stops in the middle.
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from typing import TYPE_CHECKING
 
+from rota.sim.readers.packed import BROKEN, reader_of, stem_of
 from rota.sim.trace import BadTrace
 
 if TYPE_CHECKING:
@@ -22,9 +21,10 @@ LINE_BYTES_MAX = 1 << 20
 #: One object of JSON may be all of a file.
 OBJECT_BYTES_MAX = 1 << 30
 _BLOCK_BYTES = 1 << 18
-_GZIP_MAGIC = b"\x1f\x8b"
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BLANKS = b" \t\r\n" + _BYTE_ORDER_MARK
+#: How texts of two bytes a letter begin, as some shells write them.
+_WIDE = (b"\xff\xfe", b"\xfe\xff")
 
 
 class Text:
@@ -32,7 +32,7 @@ class Text:
 
     def __init__(self, path: Path) -> None:
         self.file = _shown(path)
-        name = path.name.removesuffix(".gz")
+        name = stem_of(path.name)
         stem, _, suffix = name.rpartition(".")
         self.stem, self.suffix = (stem, suffix) if stem else (name, "")
         #: The number of the last line that was handed out.
@@ -41,6 +41,8 @@ class Text:
         self._blocks = self._read(path)
         self._first = next(self._blocks, b"")
         self._used = False
+        #: What becomes of bytes that are no UTF-8: ``strict`` refuses them.
+        self.odd_bytes = "strict"
         if not self._first.strip():
             raise BadTrace(f"{self.file}:1: the file is empty")
 
@@ -74,7 +76,7 @@ class Text:
 
     def _decoded(self, first: int, block: bytes) -> str:
         try:
-            return block.decode("utf-8")
+            return block.decode("utf-8", self.odd_bytes)
         except UnicodeDecodeError as error:
             line = first + block.count(b"\n", 0, error.start)
             raise self.bad(line, f"byte 0x{block[error.start]:02x} is not UTF-8 text") from None
@@ -82,8 +84,11 @@ class Text:
     def _read(self, path: Path) -> Iterator[bytes]:
         tail = b""
         with _opened(path, self.file) as plain:
-            packed = self._piece(plain.peek)[:2] == _GZIP_MAGIC
-            read = gzip.GzipFile(fileobj=plain).read if packed else plain.read
+            self._piece(plain.peek)
+            try:
+                read = reader_of(plain)
+            except ValueError as error:
+                raise self.bad(1, str(error)) from None
             while piece := self._piece(read):
                 whole, tail = self._cut(tail + piece)
                 if whole:
@@ -97,7 +102,7 @@ class Text:
             return read(_BLOCK_BYTES)
         except EOFError:
             raise self.bad(line, "the compressed data ends in the middle") from None
-        except (gzip.BadGzipFile, zlib.error) as error:
+        except BROKEN as error:
             raise self.bad(line, f"the compressed data is broken ({error})") from None
         except OSError as error:
             raise self.bad(line, f"cannot be read ({error.strerror or error})") from None
@@ -107,6 +112,8 @@ class Text:
         line = self.last_line + 1
         zero = block.find(b"\0")
         if zero >= 0:
+            if not self.last_line and block.startswith(_WIDE):
+                raise self.bad(line, "text of two bytes a letter (UTF-16); save it as UTF-8")
             line += block.count(b"\n", 0, zero)
             raise self.bad(line, "a zero byte: this is no text, but a binary file")
         end = block.rfind(b"\n") + 1
