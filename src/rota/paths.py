@@ -43,7 +43,15 @@ def config_files(environment: Mapping[str, str]) -> list[Path]:
     folder = state_dir(environment)
     if folder == SYSTEM_STATE_DIR:
         return [SYSTEM_CONFIG, folder / CONFIG_NAME]
-    return [folder / CONFIG_NAME, personal_folder(environment) / CONFIG_NAME]
+    personal = personal_folder(environment) / CONFIG_NAME
+    return [folder / CONFIG_NAME, *([] if _is_anothers(personal) else [personal])]
+
+
+def _is_anothers(file: Path) -> bool:
+    """Root goes by no settings of a user, whose home some programs keep when they become root."""
+    if os.geteuid() != 0:
+        return False
+    return any(place.exists() and place.stat().st_uid != 0 for place in (file, file.parent))
 
 
 def log_file(logs: Path, name: str) -> Path:

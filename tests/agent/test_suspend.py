@@ -204,3 +204,6 @@ async def test_a_suspended_job_outlives_its_agent_and_goes_on_when_told_to(here:
 
     assert still
     wait_until(lambda: beats(folder) > counted + 5)
+    # What the job left behind would outlive this test.
+    for pid in tree:
+        os.kill(pid, SIGKILL)

@@ -11,13 +11,20 @@ import pytest
 
 from rota.agent.files import checkpoints
 from rota.controller.agents.bundles import BundleShelf
+from rota.controller.agents.links import Links
 from rota.controller.chores.saved_work import SavedWork
+from rota.core.facts.node import NodeSpec
 from rota.rpc.messages import (
+    PROTOCOL,
+    BundlePart,
     CheckpointAnswer,
     DropCheckpoint,
+    Hello,
     ListCheckpoints,
     NoteCheckpoint,
     ReadBundle,
+    Welcome,
+    decode_to_agent,
     encode,
 )
 from tests.api.pretended import PretendedAgent
@@ -215,6 +222,26 @@ def test_a_working_folder_is_put_once_and_read_in_pieces(caller: Caller, shelf: 
     assert b"".join(piece.body for piece in pieces) == body
     assert {piece.size for piece in pieces} == {len(body)}
     assert caller.submit("true", bundle=digest_of(body)) > 0
+
+
+def test_an_agent_that_was_not_taken_in_reads_no_working_folder(caller: Caller, shelf: BundleShelf):
+    body = b"folder of somebody"
+    caller.put(f"/bundles/{digest_of(body)}", body)
+    links, asked = Links(lambda *heard: None), ReadBundle(1, digest_of(body), 0)
+    links.bundles = shelf
+    link = links.open("a token that waits for an operator's approval", "10.0.0.7")
+
+    links.heard(link, Hello(PROTOCOL, NodeSpec("n", 1000, 100), "run", "boot", "0.1.0"))
+    links.heard(link, asked)
+    before = link.outbox.qsize()
+    links.send(link.number, Welcome(1, "cluster"))
+    links.heard(link, asked)
+
+    assert before == 0
+    assert [decode_to_agent(link.outbox.get_nowait()) for _ in range(2)] == [
+        Welcome(1, "cluster"),
+        BundlePart(1, body, len(body)),
+    ]
 
 
 def test_a_working_folder_that_is_too_large_or_another_is_not_kept(

@@ -249,6 +249,25 @@ def test_the_service_of_the_machine_has_its_settings_in_etc():
     ]
 
 
+@pytest.mark.root
+def test_root_goes_by_no_settings_of_a_user(tmp_path):
+    home = tmp_path / "home"
+    personal = home / ".config" / "rota"
+    personal.mkdir(parents=True)
+    (personal / "rota.toml").write_text("[server]\nport = 'of a user'\n")
+    environment = {"ROTA_STATE_DIR": str(tmp_path), "HOME": str(home)}
+    own = paths.config_files(environment)
+
+    os.chown(personal, 65534, 65534)
+    in_a_users_folder = paths.config_files(environment)
+    os.chown(personal, 0, 0)
+    os.chown(personal / "rota.toml", 65534, 65534)
+
+    assert own == [tmp_path / "rota.toml", personal / "rota.toml"]
+    assert in_a_users_folder == [tmp_path / "rota.toml"]
+    assert paths.config_files(environment) == [tmp_path / "rota.toml"]
+
+
 def test_a_rota_of_root_listens_for_every_user_wherever_its_state_is():
     expected = "/run/rota/rota.sock" if os.geteuid() == 0 else ""
 

@@ -20,6 +20,7 @@ from rota.rpc.messages import (
     ReadBundle,
     RenewKey,
     SessionRefused,
+    Welcome,
     encode,
 )
 from rota.rpc.visits import (
@@ -66,6 +67,8 @@ class AgentLink:
         self.write: Callable[[bytes], None] = self.outbox.put_nowait
         #: Whether its agent has said who it is.
         self.greeted = False
+        #: Whether its agent was taken in: before that it is given nothing of anybody's.
+        self.admitted = False
         #: Its agent did not keep to the protocol: nothing more is heard of it.
         self.refused = False
         #: How many bytes of its messages wait for the next tick.
@@ -126,7 +129,7 @@ class Links:
             self.measured(link.number, message)
             return
         if isinstance(message, ReadBundle):
-            if self.bundles is not None:
+            if self.bundles is not None and link.admitted:
                 self.send(link.number, self.bundles.read(message))
             return
         if isinstance(message, TerminalOutput | TunnelOutput):
@@ -170,7 +173,10 @@ class Links:
         link = self._links.get(number)
         if link is None:
             return
-        if isinstance(message, SessionRefused):
+        if isinstance(message, Welcome):
+            link.admitted = True
+        elif isinstance(message, SessionRefused):
+            link.admitted = False
             self.refusals.note(link.place, link.node, link.shown, message.reason)
         link.write(encode(message))
 
