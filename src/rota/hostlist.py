@@ -85,6 +85,8 @@ def _parts(text: str) -> list[str]:
     parts: list[list[str]] = [[]]
     for number, piece in enumerate(_BRACKETS.split(text)):
         first, *rest = [piece] if number % 2 else piece.split(",")
+        if len(parts) + len(rest) > NODES_MAX:
+            raise _too_many(text)
         parts[-1].append(first)
         parts += [[word] for word in rest]
     return ["".join(words).strip() for words in parts]

@@ -81,7 +81,7 @@ def test_a_job_that_needs_all_gpus_waits_for_those_that_others_have(
     too_large = caller.post("/jobs", {"command": "true", "resources": {"gpus": 4}})
 
     assert caller.job(job)["state"] == "queued"
-    assert "more than 3 devices" in too_large.json["detail"]
+    assert "no node has more than 3 GPUs" in too_large.json["detail"]
 
     service.gpus = [gpu(0), gpu(1), gpu(2)]
     look(server, watch)

@@ -22,7 +22,7 @@ BAD = {
     "missing work folder": (["submit", "--workdir", "/no/such/folder", "--", "true"], "folder"),
     "malformed size": (["submit", "--mem", "12q", "--", "true"], "16GB"),
     "negative size": (["submit", "--mem", "-1g", "--", "true"], "-1g"),
-    "malformed time": (["submit", "--time", "1y", "--", "true"], "HH:MM:SS"),
+    "malformed time": (["submit", "--time", "1q", "--", "true"], "HH:MM:SS"),
     "negative time": (["submit", "--time", "-5", "--", "true"], "-5"),
     "negative cpus": (["submit", "--cpus", "-1", "--", "true"], "-1"),
     "no cpus at all": (["submit", "--cpus", "nan", "--", "true"], "nan"),

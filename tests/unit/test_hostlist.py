@@ -86,9 +86,9 @@ def test_any_text_is_expanded_or_refused_in_one_line(text: str):
     "word", [",", "1,", "[", "]", "n[1-2],", "n[0-9][0-9],", "n[0-9999],", "[0-1]", "a[1]", "9"]
 )
 def test_a_text_of_any_form_is_read_in_no_time(word: str):
-    began_s = time.process_time()
+    began_s = time.thread_time()
 
     with contextlib.suppress(ValueError):
         expand(word * (128 * 1024 // len(word)))
 
-    assert time.process_time() - began_s < 2.0
+    assert time.thread_time() - began_s < 2.0

@@ -76,9 +76,13 @@ def trusted_s(agent: Path, now_s: float) -> float:
         known_s = float(path.read_text())
     found_s = believed_s(now_s, known_s)
     # On a full disk it is as before.
-    with suppress(OSError):
-        path.write_text(repr(found_s))
+    with suppress(OSError), open(path, "w", opener=_for_me_alone) as file:
+        file.write(repr(found_s))
     return found_s
+
+
+def _for_me_alone(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _drop(folder: str, alive: frozenset[str]) -> bool:

@@ -12,7 +12,7 @@ from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, AskerRights, si
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.reasons import Decision, Expected, Soon, Tree
-from rota.scheduling.answers.whatif import DEPTH, Added, Takeover, WhatIf, start_in
+from rota.scheduling.answers.whatif import DEPTH, Added, ComingTakeover, WhatIf, start_in
 
 if TYPE_CHECKING:
     from rota.core.facts.job import JobSpec
@@ -105,7 +105,7 @@ def _waiting(world: WhatIf, job: int, promise: Promise | None, now_s: float) -> 
     tree = Inquiry(world.scheduler, now_s).tree(job)
     if promise is not None and tree.expected is None:
         tree.expected = Expected.by(promise, promised=False)
-    planned: Promise | Takeover | None = promise
+    planned: Promise | ComingTakeover | None = promise
     known, found = tree.expected, None
     if size_of(world.cluster) <= LARGE:
         found = world.takeover(job, known.start_s if known is not None else inf)

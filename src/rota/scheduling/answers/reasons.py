@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rota.core.facts.node import Allocation
-    from rota.scheduling.answers.whatif import Takeover
+    from rota.scheduling.answers.whatif import ComingTakeover
     from rota.scheduling.api import Promise
     from rota.scheduling.limits.quota import Short
 
@@ -291,7 +291,7 @@ class Expected(msgspec.Struct, frozen=True):
         return cls(promise.start_s, _nodes_of(promise.allocations), promised)
 
     @classmethod
-    def by_takeover(cls, found: Takeover) -> Expected:
+    def by_takeover(cls, found: ComingTakeover) -> Expected:
         return cls(found.start_s, _nodes_of(found.allocations), False, found.victims)
 
 

@@ -44,7 +44,7 @@ DEPTH = 20
 MOMENTS = 3
 
 
-class Takeover(NamedTuple):
+class ComingTakeover(NamedTuple):
     """When a job that waits takes the room of others, where, and of which jobs."""
 
     start_s: float
@@ -307,7 +307,7 @@ class WhatIf:
         finally:
             self._back_to(mark)
 
-    def takeover(self, job: int, before_s: float) -> Takeover | None:
+    def takeover(self, job: int, before_s: float) -> ComingTakeover | None:
         """The first time at which a job evicts others, if only time passes until then.
 
         Some may be evicted only after they ran for a while, or by jobs that have grown older.
@@ -326,7 +326,7 @@ class WhatIf:
                 start = start_in(plan, job)
                 victims = tuple(gone.job for gone in plan.evictions if gone.by == job)
                 if start is not None and victims:
-                    return Takeover(self.now_s, start.allocations, victims)
+                    return ComingTakeover(self.now_s, start.allocations, victims)
             return None
         finally:
             self.now_s, self._own = now_s, own
