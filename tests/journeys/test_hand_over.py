@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import sys
 import tarfile
@@ -90,9 +91,15 @@ def submitting(client: Client, work: Path) -> Iterator[Submits]:
 
 
 def hand_over(heads: Heads, to: Box) -> None:
-    until(lambda: "stands by" in heads.leader.rota("status").stdout, "a head that stands by")
+    """Where ``to`` is the only one that waits: a head that has just ended is listed for a while."""
+    waits = [f"{heads.url(to)} stands by"]
+    until(lambda: _standing_by(heads.leader.rota("status").stdout) == waits, "the head to stand by")
     assert heads.leader.rota("failover").stdout == f"{heads.url(to)} takes over\n"
     until(lambda: heads.leads(to), "the successor")
+
+
+def _standing_by(status: str) -> list[str]:
+    return re.findall(r"\S+ stands by", status)
 
 
 @pytest.mark.timeout(300)
