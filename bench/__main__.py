@@ -79,7 +79,7 @@ def parse() -> argparse.Namespace:
     )  # fmt: skip
     for name in ("agents", "tasks"):
         parser.add_argument(
-            f"--{name}", type=_count, default=0, metavar="N", help=f"so many {name} in swarm"
+            f"--{name}", type=_count, default=0, metavar="N", help=f"the number of {name} in swarm"
         )
     parser.add_argument("--strict", action="store_true", help="exit 1 if a bar is not reached")
     options = parser.parse_args()

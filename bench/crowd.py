@@ -129,7 +129,7 @@ def site(
 def submit(
     cluster: Cluster, job_count: int, now_s: float, seed: int = 3, **more: Unpack[More]
 ) -> None:
-    """So many jobs come in one after the other, shapes and users by chance."""
+    """Jobs come in one after the other, shapes and users by chance."""
     chance = Random(seed)
     kinds = shapes()
     first = max(cluster.jobs, default=0) + 1

@@ -22,7 +22,7 @@ LEAVE_S = 30.0
 
 
 class Herd:
-    """So many agents of ``cpus`` CPUs each, connected over the network. Use it with ``with``."""
+    """Agents of ``cpus`` CPUs each, connected over the network. Use it with ``with``."""
 
     def __init__(self, rota: Rota, agents: int, cpus: int, gpus: int = 0) -> None:
         self._rota = rota

@@ -38,7 +38,7 @@ class Way:
 
 
 def rows(context: Context, section: str, ways: list[Way], jobs: int) -> list[Row]:
-    """Each way to submit so many jobs, with groups and without."""
+    """Each way to submit these jobs, with groups and without."""
     found: list[Row] = []
     for setting in ("", "off"):
         slots = SLOTS_PER_CORE * (os.cpu_count() or 1)

@@ -24,7 +24,7 @@ SAMPLE = 20_000
 
 
 def made_up(count: int, procs: int, load: float, seed: int = 1) -> Iterator[TraceJob]:
-    """Jobs that ask together for ``load`` times what so many processors give."""
+    """Jobs that ask together for ``load`` times what the processors give."""
     sample = [*islice(_shapes(Random(seed), procs), SAMPLE)]
     work = sum(size * run_s for size, run_s, _ in sample) / len(sample)
     gap_s = work / (procs * load)

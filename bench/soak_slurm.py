@@ -92,7 +92,7 @@ class Caller:
 
 
 def soak_slurm(minutes: float, callers: int, calls_per_s: float) -> dict[str, Any]:
-    """How long each verb took, at so many calls in a second of all callers together."""
+    """How long each verb took, at this number of calls in a second of all callers together."""
     with real_slurm("default", SETTINGS) as env:
         url, token = _rest(env)
         over = threading.Event()

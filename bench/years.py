@@ -1,7 +1,7 @@
 """How a controller starts on the record of years: ``python -m bench.years [FINISHED] [WAITING]``.
 
-Writes a SQLite database of so many finished jobs, in sealed pages as they are an hour after their
-end, and so many that wait, each with a command of its own; then a fresh process opens it, builds
+Writes a SQLite database of many finished jobs, in sealed pages as they are an hour after their
+end, and of some that wait, each with a command of its own; then a fresh process opens it, builds
 the state and takes one submit. With a FOLDER as the third word the database is kept and used again:
 ten millions take 6.4 GB. Not a section of ``script/bench``.
 """

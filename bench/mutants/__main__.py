@@ -49,7 +49,7 @@ JUDGED = ROOT / "tests" / "mutants.toml"
 KILLERS = ROOT / ".mutants" / "killers.json"
 EQUIVALENT = "equivalent"
 COLUMNS = (KILLED, TIMED_OUT, SURVIVED, EQUIVALENT)
-#: Of those that a test could notice, so many must be.
+#: Of those that a test could notice, this part must be.
 KILLED_LEAST = 0.9
 SAMPLE = 400
 
@@ -97,7 +97,7 @@ def parse() -> argparse.Namespace:
         type=int,
         default=SAMPLE,
         metavar="N",
-        help=f"so many, drawn at random; 0: all (default {SAMPLE})",
+        help=f"how many, drawn at random; 0: all (default {SAMPLE})",
     )
     parser.add_argument("--seed", type=int, default=1, help="which sample (default 1)")
     parser.add_argument(
@@ -112,7 +112,7 @@ def parse() -> argparse.Namespace:
         type=float,
         default=0.0,
         metavar="S",
-        help="so many seconds of tests for each mutant; more of them may survive then (0: all)",
+        help="seconds of tests for each mutant; with few, more of them may survive (0: all)",
     )
     parser.add_argument("--list", action="store_true", help="name the mutants and try none")
     parser.add_argument("--output", default="", metavar="FILE", help="write the table there, too")

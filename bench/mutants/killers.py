@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-#: So many tests are tried before the others.
+#: The most tests that are tried before the others.
 FIRST = 20
 #: A mutant of the same module says more than one of the same folder.
 NEAR = 10

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
 SLACK_S = 10
 LONGER = 3
 MEMORY_MAX = 4 << 30
-#: So many tests are tried before all others are even imported.
+#: The most tests that are tried before all others are even imported.
 FIRST = 40
 #: Plug-ins that cost time or would get in the way.
 WITHOUT = ("cacheprovider", "xdist", "schemathesis", "faulthandler", "rerunfailures")
 PLAIN = (
     *("-x", "-q", "-m", "not slow", "-W", "ignore::pytest.PytestAssertRewriteWarning"),
-    # A trial has so much of the CPU's time, however long that takes beside others.
+    # A trial has this much of the CPU's time, however long that takes beside others.
     *("-o", "timeout=0"),
     *(word for plugin in WITHOUT for word in ("-p", f"no:{plugin}")),
 )

@@ -125,7 +125,7 @@ def beside(context: Context, sides: list[Side], profile: str, rates: Rates) -> d
 
 
 def play(context: Context, sides: list[Side], rates: Rates) -> None:
-    """The loops: everybody calls each command so many times in a row."""
+    """The loops: each caller calls each command this number of times in a row."""
     calls = context.pick(CALLS, CALLS_QUICK)
     for side in sides:
         for what, words in ((LIST, ("squeue", "-h")), (SUBMIT, BATCH)):

@@ -73,7 +73,7 @@ def measure(context: Context) -> list[Row]:
 
 @dataclass(frozen=True)
 class Usage:
-    """CPU seconds of both sides in so much time."""
+    """CPU seconds of both sides in this time."""
 
     wall_s: float
     controller_s: float
@@ -180,7 +180,7 @@ def burst_rows(agents: int, tasks: int, burst: Usage, started: int) -> list[Row]
 
 
 def peer_rows(context: Context, agents: int, tasks: int, burst: Usage) -> list[Row]:
-    """None of them has so many nodes here: two workers, or one that starts real programs."""
+    """None of them has as many nodes here: two workers, or one that starts real programs."""
     what = f"{tasks:,} short tasks, {agents} agents: "
     cpu_ms = (burst.controller_s + burst.herd_s) / tasks * 1000
     rows = []

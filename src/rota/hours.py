@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Queue
 
 DAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-#: Turns are looked for so many days ahead: every day of the week, and one that a clock jumps over.
+#: Days ahead that are searched for turns: every day of the week, and one that a clock jumps over.
 AHEAD = 9
 FORMS = "expected hours such as 22:00-6:00, or mon-fri 8:00-18:00, sat 10:00-14:00"
 _SPAN = re.compile(

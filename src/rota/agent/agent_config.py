@@ -18,11 +18,11 @@ class AgentConfig(msgspec.Struct, frozen=True):
     token: str = ""
     overrides: Overrides = Overrides()
     cgroup_root: str = ""
-    #: Logs of ended attempts are kept for so many days; 0: for ever.
+    #: Days for which the logs of ended attempts are kept; 0: for ever.
     log_days: int = 0
     #: Which processes of others on the devices do not count.
     tolerance: Tolerance = Tolerance()
-    #: Of what a running attempt prints about so much is kept, the newest; 0: all of it.
+    #: About how much of what a running attempt prints is kept, the newest; 0: all of it.
     log_max_bytes: int = 0
     #: Whether jobs can open only the devices that they were given: ``auto``, ``required``, ``off``.
     enforce_devices: str = "auto"

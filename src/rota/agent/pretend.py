@@ -31,15 +31,15 @@ if TYPE_CHECKING:
 
 CPUS, MEMORY_MIB, GPUS, MODEL, GPU_MIB = 64, 512 * 1024, 8, "H100", 81920
 SUCCESS = 0.9
-#: So many leave their GPUs idle.
+#: The part of jobs that leave their GPUs idle.
 IDLE = 0.05
 #: Of its limit a job uses this part; without a limit it lasts this long.
 SHARES, LENGTHS_S = (0.1, 0.9), (10.0, 120.0)
 #: What a card takes idle, and at full use.
 IDLE_W, BUSY_W = 70.0, 700.0
-#: A job prints so many lines, if it is not ended before.
+#: The lines that a job prints, if it is not ended before.
 LINES = 20
-#: Of so many attempts a node knows what became of them, and of all that run.
+#: The most ended attempts of which a node knows what became of them, beside all that run.
 KEPT = 1000
 
 
@@ -160,7 +160,7 @@ def spec_of(name: str) -> NodeSpec:
 
 
 def run(url: str, count: int, seed: int, ready: Callable[[], object]) -> None:
-    """So many nodes until TERM. ``ready`` is called when all are connected."""
+    """Run this number of nodes until TERM. ``ready`` is called when all are connected."""
 
     async def serve() -> None:
         door, stop = asyncio.Semaphore(count), asyncio.Event()

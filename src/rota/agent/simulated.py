@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.session.instructions import Instruction
 
 REDIAL_S = 0.5
-#: Of so many attempts an agent knows what they printed.
+#: The most attempts of which an agent knows what they printed.
 PRINTING_MAX = 1000
 _ENDING = (SIGTERM, SIGKILL)
 

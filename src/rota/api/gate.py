@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 #: Agents share the user of their token and come back all at once; admins set the limits.
 FREE = frozenset({Access.ADMIN, Access.AGENT})
-#: Buckets are forgotten when they are full again; looked for when there are so many.
+#: Buckets are forgotten when they are full again; looked for when there are this many.
 _MANY = 10_000
 DAY_S = 86_400.0
 #: Bodies of one user that are in memory at one time: two of the largest.
@@ -78,7 +78,7 @@ class Gate:
             )
 
     def blobs(self, actor: Actor, size: int) -> None:
-        """So many bytes of environments, scripts and inputs that the site does not have yet."""
+        """Bytes of environments, scripts and inputs that the site does not have yet."""
         if not size or self._blobs is None or actor.access in FREE:
             return
         if wait_s := self._blobs.take(actor.user, size):
@@ -90,7 +90,7 @@ class Gate:
             )
 
     def bundles(self, actor: Actor, size: int) -> None:
-        """So many bytes more of a working folder."""
+        """More bytes of a working folder."""
         if self._bundles is None or actor.access in FREE:
             return
         if wait_s := self._bundles.take(actor.user, size):

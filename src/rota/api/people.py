@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 #: A name, or the number of a user.
 Key: TypeAlias = str | int
-#: An entry is asked for again after this time; so many are kept.
+#: An entry is asked for again after this time; the most that are kept.
 FRESH_S = 600.0
 ENTRIES_MAX = 100_000
 

@@ -27,7 +27,7 @@ class ControllerPlan(msgspec.Struct, frozen=True, kw_only=True):
     inbox_size: int = 10_000
     #: Further unix sockets to listen on.
     sockets: tuple[str, ...] = ()
-    #: Finished jobs are kept for so many days; 0: for ever.
+    #: Days for which finished jobs are kept; 0: for ever.
     retention_days: int = 0
     #: Where they are kept before that; an empty folder: nowhere.
     retention: Retention = Retention()

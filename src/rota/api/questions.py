@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 
-#: Up to so many nodes, lanes and waiting jobs a question takes a few milliseconds.
+#: Up to this many nodes, lanes and waiting jobs a question takes a few milliseconds.
 SMALL, SHORT = 100, 1000
 #: Answers that are worked out aside at the same time, and how long one may take, from the question
 #: on: clients wait a minute.

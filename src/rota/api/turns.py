@@ -35,7 +35,7 @@ class EditTurns:
 
 
 class UserTurns:
-    """So many at the same time of one user; what comes beyond that waits for one of these."""
+    """The places of one user at the same time; what comes beyond them waits for one."""
 
     def __init__(self, at_once: int) -> None:
         self._at_once = at_once

@@ -23,7 +23,7 @@ UNSENT = "rota.unsent"
 #: Where it carries whose it is: nobody's as long as nobody is known, None where there is no bound.
 WHOSE = "rota.whose"
 STRANGER = ""
-#: Of one user, and of all strangers together, so much may wait to be read; less is given always.
+#: The most that may wait to be read, of one user and of all strangers; less is given always.
 UNREAD_MAX, SMALL = 64 * 1024 * 1024, 64 * 1024
 
 

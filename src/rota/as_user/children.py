@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 CHILD = Path(__file__).with_name("child.py")
 #: The agent's own user.
 OURSELVES = "-"
-#: So many of one user read or search at once; who comes later waits for a turn.
+#: The most processes of one user that read or search at once; the next one waits for a turn.
 AT_ONCE = 4
 #: Threads that wait; there are only as many as are needed.
 THREADS_MAX = 256

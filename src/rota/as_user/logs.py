@@ -22,7 +22,7 @@ else:
     from as_user.child import Refused
     from as_user.scan import Scan, finder
 
-#: The beginning of the last lines is looked for in so much of the end, and no further.
+#: How much of the end is searched for the beginning of the last lines.
 TAIL_BYTES_MAX = 4 << 20
 _BLOCK_BYTES = 1 << 16
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY

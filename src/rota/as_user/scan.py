@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO, Any
 
-#: So much is looked at in one go; a longer line is looked at in pieces of one number.
+#: The most that is looked at in one go; a longer line is looked at in pieces of one number.
 BLOCK_BYTES = 1 << 20
 #: Of a longer line only the beginning is told.
 LINE_BYTES_MAX = 1 << 16
-#: So many bytes of lines go into one answer, and it may take so long.
+#: The most bytes of lines that go into one answer, and the longest that it may take.
 ANSWER_BYTES_MAX = 1 << 18
 ANSWER_S = 4.0
 

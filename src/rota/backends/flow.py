@@ -31,7 +31,7 @@ class _Look(NamedTuple):
 
 
 class Flow:
-    """``share``: at most so many are early for each one that runs there; 0: none ever."""
+    """``share``: the most that are early for each one that runs there; 0: none ever."""
 
     def __init__(self, share: float) -> None:
         self._share = share

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.backends.orders import Gang
     from rota.core.facts.node import NodeSpec
 
-#: So many submits at a time.
+#: The most submits at a time.
 SUBMITS_MAX = 8
 #: What an engine does not take for now is tried again.
 AGAIN_S = 1.0

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from rota.rpc.visits import ReadLog
 
 PART_BYTES_MAX = 1 << 20
-#: Of each stream so much is copied; what comes after it is lost with the job.
+#: The most of each stream that is copied; what comes after it is lost with the job.
 COPY_BYTES_MAX = 64 << 20
 STREAMS = ("stdout", "stderr")
 #: No search takes longer.

@@ -65,7 +65,7 @@ def out_of_service(spec: NodeSpec, remark: str) -> NodeSpec:
 
 
 def with_early(spec: NodeSpec, places: int) -> NodeSpec:
-    """So many may be handed in before there is room, if the machine is in service at all."""
+    """How many may be handed in before there is room, if the machine is in service at all."""
     if spec.early == places or OUT_OF_SERVICE in spec.taints:
         return spec
     return replace(spec, early=places)

@@ -38,9 +38,9 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     give_back_s: float = 60.0
     #: What has its machine inside and does not begin there comes back after so long; 0: never.
     begin_s: float = 900.0
-    #: With placement theirs so many attempts may wait in a pool at once: order stays Rota's.
+    #: With placement theirs the most attempts that may wait in a pool at once: order stays Rota's.
     inside_max: Annotated[int, msgspec.Meta(ge=0)] = 2
-    #: So many are handed in before there is room for each one that runs, where jobs end often;
+    #: How many are handed in before there is room for each one that runs, where jobs end often;
     #: 0: none; None: as is sound for the kind of engine.
     early: Annotated[float, msgspec.Meta(ge=0, le=8)] | None = None
     #: The cluster that its machines belong to; empty: one of the engine's own name.

@@ -1,7 +1,7 @@
 """What people want of attempts on an engine: their logs, programs beside them, their ports.
 
 As on a node with an agent of ours, over one node's connection to the controller. The driver gives a
-``ByteStream`` into the job; so many bytes are on their way to a visitor, and no more.
+``ByteStream`` into the job; a bounded number of bytes is on its way to a visitor.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ References = list[JobReference]
 CALL_BYTES_MAX = 5 * 1024 * 1024
 #: An item travels as a variable, of which the kernel takes 128 KiB.
 ITEM_CHARS_MAX = 96 * 1024
-#: So much text goes into one request for a family of jobs.
+#: The most text that goes into one request for a family of jobs.
 ROWS_CHARS_MAX = 12 * 1024 * 1024
 #: The name of the parameter behind ``ITEM``.
 PARAMETER = ITEM.removeprefix("ROTA_PARAM_")

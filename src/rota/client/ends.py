@@ -21,7 +21,7 @@ PATIENCE_S = 300.0
 RETRY_S = 0.5
 #: The longest that the first submit waits for the line; without it the answers come later.
 FIRST_S = 10.0
-#: So many ids go into the address of one request.
+#: The most ids that go into the address of one request.
 IDS_MAX = 500
 #: Ends of jobs that nobody has asked for yet: a short job may end before its submitter has the id.
 EARLY_MAX = 20_000

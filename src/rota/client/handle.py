@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.client.status import JobStatus, Why
 
 T = TypeVar("T")
-#: So much of standard error goes with the exception of a job that failed.
+#: The most of standard error that goes with the exception of a job that failed.
 TAIL_LINES = 20
 
 

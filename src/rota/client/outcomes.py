@@ -188,7 +188,7 @@ def _make_own(own: str) -> None:
 
 
 def drop_old(place: str, days: int) -> None:
-    """Remove this user's results of which the newest was left so many days ago; 0: none."""
+    """Remove this user's results of which the newest was left ``days`` days ago; 0: none."""
     import time
 
     before_s = time.time() - days * 86_400

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 #: One look at a job that is waited for by its number; the next one follows.
 LOOK_S = 30.0
-#: So many jobs come with one answer.
+#: The most jobs that come with one answer.
 PAGE = 500
 
 

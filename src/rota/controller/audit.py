@@ -32,9 +32,9 @@ _UNHEARD = (
 )
 #: A command on more jobs than this is one record.
 JOBS_MAX = 100
-#: Reads are written after so long, or when there are so many.
+#: Reads are written after this time, or when there are this many.
 FLUSH_S, FLUSH_MANY = 1.0, 500
-#: The same read again counts once in so long; from so many on, older ones are forgotten.
+#: The same read again counts once in this time; from this number on, older ones are forgotten.
 AGAIN_S, RECENT_MIN = 60.0, 10 * FLUSH_MANY
 #: Where a command says what it is about, and what that is called.
 _SUBJECTS = ("job", "node", "queue", "group", "project", "user", "reservation", "token")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: More are forgotten, the oldest first; they are read again when a launch needs them.
 KEPT = 256
-#: Of so many it is known that they are on disk: digests are short.
+#: The most blobs that are known to be on disk: digests are short.
 KNOWN = 100_000
 
 

@@ -82,7 +82,7 @@ class Meters:
             self.traces.tell(name, taken_s, facts)
 
     def passed(self, taken_s: float, ahead: int) -> None:
-        """The pass of a tick took so long, and let so many jobs past others."""
+        """How long the pass of a tick took, and how many jobs it let past others."""
         self.passes.observe(taken_s)
         self.backfills.inc(ahead)
         self.span("pass", taken_s)

@@ -33,7 +33,7 @@ log = logging.getLogger("rota.controller")
 STUCK_S, BROKE_S = 10.0, 30.0
 #: How long until the next try after a try that failed: at first, and at most.
 PAUSE_S, PAUSE_S_MAX = 1.0, 30.0
-#: So many reports of one agent are held back: nothing is started meanwhile, so few are due.
+#: The most reports of one agent that are held back: nothing starts meanwhile, so few are due.
 HELD_MAX = 1000
 
 

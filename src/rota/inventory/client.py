@@ -1,6 +1,6 @@
 """Asks an inventory service over HTTP: topology, GPUs, reservations of jobs.
 
-Each call has so many tries with growing pauses in between, and each try so much time. A service
+Each call has a number of tries with growing pauses in between, and each try a time limit. A service
 that keeps failing is left alone for a while; then callers are told at once.
 """
 
@@ -101,7 +101,7 @@ class InventoryClient:
     def gpus(
         self, *, available: bool | None = None, kind: str = "", limit: int | None = None
     ) -> list[Gpu]:
-        """Its GPUs: all of them, or only the free ones, of a type, the first so many."""
+        """Its GPUs: all of them, or only the free ones, of a type, the first ``count``."""
         asked: dict[str, object] = {}
         if available is not None:
             asked["available"] = str(available).lower()

@@ -180,7 +180,7 @@ class Journal:
         return ""
 
     def compact(self, above: int, boot: str, attempts: dict[str, Attempt]) -> str:
-        """Once it has grown by so many bytes. Gives the reason when it cannot be."""
+        """Write it anew once it has grown by ``above`` bytes. Gives the reason if it cannot be."""
         if self.size > above + 1024 * len(attempts):
             try:
                 self.rewrite(boot, attempts.values())

@@ -52,7 +52,7 @@ class Patience(NamedTuple):
     timeout_s: float
 
     def wait_s(self, tries: int) -> float:
-        """Before the next try, after so many."""
+        """The pause before the next try, after ``tries`` tries."""
         return min(self.backoff_s * 2.0 ** (tries - 1), 60.0)
 
     @property

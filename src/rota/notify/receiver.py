@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from rota.notify.collect import Delivery
 
-#: So many messages wait in memory for one receiver; further ones wait in the log.
+#: The most messages that wait in memory for one receiver; further ones wait in the log.
 WAITING_MAX = 500
 
 

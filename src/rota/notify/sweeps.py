@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNFINISHED = tuple(state for state in JobState if state not in FINAL)
 #: Ends that are failures; a cancel is somebody's wish.
 UNWELL = tuple(sorted(FINAL - {JobState.COMPLETED, JobState.CANCELLED}))
-#: So many failed elements are counted; beyond that it is "at least".
+#: The most failed elements that are counted; beyond that it is "at least".
 COUNTED_MAX = 10_000
 REMEMBERED = 1000
 _PAGE = 1000

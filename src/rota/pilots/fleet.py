@@ -37,7 +37,7 @@ NODES_S = 60.0
 SURPLUS_S = 5.0
 #: A token is good for so long beside the time of the allocation: it may wait in the engine.
 TOKEN_S = 7 * 86400
-#: So much of what a pilot printed is told when it failed.
+#: The most of a pilot's output that is told when it failed, in characters.
 LAST_BYTES = 2000
 
 log = logging.getLogger("rota.pilots")

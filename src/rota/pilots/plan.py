@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PilotNeed(NamedTuple):
-    """So many equal jobs wait: what a task of them asks for, and by number who would take it."""
+    """Equal jobs wait: what a task of them asks for, and by number who would take it."""
 
     cpu_milli: int
     memory_mib: int

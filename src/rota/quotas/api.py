@@ -77,13 +77,13 @@ class QuotaProvider(Protocol):
         """Limits and use."""
 
     def check_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> bool:
-        """Whether so much more is allowed now."""
+        """Whether this much more is allowed now."""
 
     def allocate_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> bool:
-        """Take so much, if it is allowed; a provider that sees starts itself only checks."""
+        """Take this much, if it is allowed; a provider that sees starts itself only checks."""
 
     def release_quota(self, project: str, resources: ProjectResources, job_type: str = "") -> None:
-        """Give so much back; nothing for a provider that sees ends itself."""
+        """Give this much back; nothing for a provider that sees ends itself."""
 
 
 @runtime_checkable

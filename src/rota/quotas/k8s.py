@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 TIMEOUT_S = 10.0
 ABSENT = 404
 MIB, GIB = 1 << 20, 1024
-#: The limits of pods are so many times their requests, for bursts.
+#: The limits of pods are this many times their requests, for bursts.
 BURST = 2
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,240}[a-z0-9])?")
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")

@@ -95,7 +95,7 @@ class SearchLog(ToAgent, frozen=True, tag="search-log"):
     regex: bool = False
     ignore_case: bool = False
     context: int = 0
-    #: At most so many hits.
+    #: The most hits.
     hits: int = 1000
     offset: int = 0
     line: int = 1

@@ -50,7 +50,7 @@ class Rulebook:
         self._is_plugged = bool(named or policy.filters or policy.scorers or policy.victims)
 
     def rules(self, total: Amount, nodes: int) -> Rules:
-        """The rules for one pass, on so many nodes that have this in total."""
+        """The rules for one pass, on this number of nodes that have this in total."""
         policy = self._policy
         assert policy is not None
         if self._made is None or self._made[0] is not total or self._is_plugged:

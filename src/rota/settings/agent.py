@@ -41,7 +41,7 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: Those that hold less memory than this on a GPU do not count; empty: all do.
     foreign_threshold: str = ""
 
-    #: Of what a running job prints about so much is kept per stream, the newest; empty: all.
+    #: About how much of what a running job prints is kept per stream, the newest; empty: all.
     log_max: str = "10g"
 
     @property

@@ -28,7 +28,7 @@ class GpuSettings(msgspec.Struct, frozen=True, kw_only=True):
     #: The owner of a job is told when a GPU that it has to itself did nothing for so long;
     #: empty: never.
     idle_after: str = "30m"
-    #: A device that reported so many failures within a day is kept from jobs; 0: never.
+    #: A device that reported this many failures within a day is kept from jobs; 0: never.
     failures: int = 3
 
     @property

@@ -16,7 +16,7 @@ class Checkpoints(msgspec.Struct, frozen=True, kw_only=True):
     store: str = ""
     #: The most that the checkpoint folder of a job may weigh; empty: no bound.
     max_size: str = "100g"
-    #: So many reported checkpoints of a job are kept; 0: all.
+    #: Reported checkpoints of a job that are kept; 0: all.
     keep: int = 0
     #: So long after its end the saved work of a job is kept; 0: for ever.
     days: int = 7

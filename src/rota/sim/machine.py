@@ -86,7 +86,7 @@ def plain_nodes(machine: SimMachine, *, gpus: bool) -> tuple[NodeSpec, ...]:
 
 
 def as_tasks(job: TraceJob, unit: str, per_node: int) -> TraceJob:
-    """A job as the whole core takes it: so many GPUs on so many nodes, or tasks of one CPU."""
+    """A job as the whole core takes it: a number of GPUs on some nodes, or tasks of one CPU."""
     if job.request is not None:
         return job
     if unit != "GPUs":

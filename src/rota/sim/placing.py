@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 NOW_S = 1.0
 #: Arrivals that share a pass.
 AT_ONCE = 256
-#: The curve of what was given has a point for every so many percent asked for.
+#: The curve of what was given has a point after each step of this many percent asked for.
 STEP_PERCENT = 5
 NEVER_S = float("inf")
 NO_ROOM = Outcome(JobState.UNSCHEDULABLE, Cause.SCHEDULING_TIMEOUT)
@@ -225,7 +225,7 @@ class _Stage:
 
 
 class _Curve:
-    """How much was given when so much had been asked for.
+    """How much was given when this much had been asked for.
 
     A point is the mean over all arrivals after which the percentage asked for rounds to it, of
     what was given then in hundredths of a percent: the way published curves are made.

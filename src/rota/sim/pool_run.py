@@ -41,7 +41,7 @@ def play_pool(
     settings: SimSettings,
     progress: Callable[[int], object] | None = None,
 ) -> Run:
-    """Play a log on so many equal processors. ``progress`` hears how many jobs have ended."""
+    """Play a log on equal processors. ``progress`` hears how many jobs have ended."""
     fitting = [job for job in jobs if job.procs <= capacity]
     playing = _Playing(fitting, capacity, policy, settings, progress)
     before_s = time.process_time()

@@ -68,7 +68,7 @@ class DiskBatch(msgspec.Struct, array_like=True):
     #: How far readers of the log have come.
     bookmarks: dict[str, str] = {}
     audit: list[Audited] = []
-    #: So many of its oldest records were dropped.
+    #: How many of its oldest records were dropped.
     audit_gone: int = 0
     #: What a request under a key was answered, when; and older ones that go.
     answer: tuple[str, float, bytes | None, float] | None = None

@@ -35,11 +35,11 @@ INLINE_S_MAX = 0.015
 ROW_S = 0.000_015
 #: A commit of no more rows than this took mostly the time of its sync.
 PROBE_ROWS_MAX = 8
-#: On a slow disk one commit in so many is done at once all the same, to see whether it still is.
+#: On a slow disk one commit in this number is done at once, to see whether it still is slow.
 PROBE_EVERY = 32
 #: How long nobody must have committed before the store tidies up.
 QUIET_S = 0.25
-#: So many rows after the last time it tidies up in any case. Commits wait while it does, which
+#: After this many rows it tidies up in any case. Commits wait while it does, which
 #: takes a few milliseconds; a row comes with up to four pages, which fit into SQLite's log as it
 #: was set aside.
 BACKLOG_MAX = 800

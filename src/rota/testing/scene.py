@@ -263,7 +263,7 @@ class Scene(PretendedAgents):
         self.tick()
 
     def pass_beats(self, count: int, *, silent: tuple[str, ...] = ()) -> None:
-        """So many beats of every agent that is online, but for these."""
+        """``count`` beats of every agent that is online, but for these."""
         for _ in range(count):
             self.now_s += beat_s_of(self.lease_s)
             self.beat(*sorted(self.online - set(silent)))

@@ -22,7 +22,7 @@ from rota.core.facts.node import Device, NodeSpec
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-#: So many dial at a time: a crowd at the door would run into the time-out of the last.
+#: The most that dial at a time: a crowd at the door would run into the time-out of the last.
 DIALLING_MAX = 25
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: News of so long a time are told together.
 GATHER_S = 0.3
 SILENCE_S = 15.0
-#: More than so many at once, and the page asks for everything anew.
+#: With more changes than this at once the page asks for everything anew.
 NAMES_MAX = 400
 
 

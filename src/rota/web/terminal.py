@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 PREFIX = "/web/terminal/"
 PROGRAM = str(Path(__file__).with_name("screen.py"))
-#: So much is drawn at a time, and then there is a pause: who prints faster shows less.
+#: The most that is drawn at a time, before a pause: a program that prints faster shows less.
 DRAWN_BYTES, PAUSE_S = 8 * 1024, 0.05
 #: No piece takes longer to draw.
 DRAW_S = 5.0

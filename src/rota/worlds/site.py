@@ -42,7 +42,7 @@ PARENTS = {"lab": "", "vision": "lab", "text": "lab", "ops": ""}
 STRATEGIES = ("score", "score", "first-fit", "best-fit", "spread", "fgd", "dotprod", "gpu-packing")
 
 
-#: In every so many worlds jobs leave nodes that are drained; the others keep the story they had.
+#: In one of this many worlds jobs leave nodes that are drained; the others keep their old story.
 MIGRATING = 7
 
 

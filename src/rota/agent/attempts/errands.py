@@ -54,7 +54,7 @@ PAUSE_S = 1.0
 #: A controller that is away, or does not answer, is asked again after this time.
 ASK_AGAIN_S = 0.5
 ANSWER_S = 30.0
-#: So many errands of one user at once; the next one waits for its turn.
+#: The most errands of one user at once; the next one waits for its turn.
 AT_ONCE = 4
 STOPPED = "stopped before it was started"
 THREADS_MAX = 128

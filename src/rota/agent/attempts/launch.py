@@ -33,9 +33,9 @@ _encode = msgspec.json.Encoder().encode
 
 #: The socket of an attempt's terminal is beside its script.
 TERMINAL = ".tty"
-#: The keeper is told so much later, or along with something else, what it may forget.
+#: The keeper is told this much later, or along with something else, what it may forget.
 FORGET_S = 0.05
-#: So many empty groups are left for a quiet moment.
+#: The most empty groups that are left for a quiet moment.
 GROUPS_MAX = 32
 #: How the names of an attempt's files end, behind its uid.
 ENDINGS = ("", ".in", ".new", ".in.new", TERMINAL, WORLD, WORLD + ".new")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from rota.as_user.children import Child
 
-#: Unpacked it may weigh so many times what it weighs packed, and a little in any case.
+#: Unpacked it may weigh this many times what it weighs packed, and a little in any case.
 GROWTH_MAX = 50
 GROWTH_FREE_BYTES = 64 << 20
 MEMBERS_MAX = 200_000

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 KIB = 1 << 10
 MIB = 1 << 20
-#: All processes are looked through in every so many looks.
+#: All processes are looked through once in this number of looks.
 SEARCH_EVERY = 12
 _UNITS = {"": 1, "KiB": KIB, "MiB": MIB}
 _MEMORY = ("drm-resident-vram", "drm-memory-vram")

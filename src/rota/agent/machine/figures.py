@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _TICK_S = 1.0 / os.sysconf("SC_CLK_TCK")
 #: A GPU that does less than this does nothing.
 BUSY_PERCENT = 1.0
-#: Of so many attempts the sums are kept: more than have GPUs of one node at once.
+#: The most attempts whose sums are kept: more than have GPUs of one node at once.
 KEPT = 512
 
 

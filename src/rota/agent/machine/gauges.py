@@ -40,7 +40,7 @@ log = logging.getLogger("rota.agent")
 LOOK_S = 5.0
 #: A hello waits so long for the first look; a look that takes longer is one that hangs.
 HELLO_S, HUNG_S = 2.0, 10.0
-#: CPUs and memory of attempts are looked at in every so many looks, and sums are saved.
+#: CPUs and memory of attempts are looked at, and sums saved, once in this number of looks.
 DEEP_EVERY, SAVE_EVERY = 3, 12
 
 

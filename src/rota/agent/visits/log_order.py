@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 ENDING = "ord"
 #: What is written within this time is told apart only where every write was one line.
 NAP_S = 0.02
-#: Of the agent's time at most one part in so many goes into this.
+#: Of the agent's time at most one part in this number goes into this.
 SHARE = 20
 #: Notes become rarer as their file grows: a second between them at this size, two at twice of it.
 DENSE_BYTES = 256 * 1024

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-#: So much output may be on its way to a viewer; a terminal that prints faster shows less of it.
+#: The most output on its way to a viewer; a terminal that prints faster shows less of it.
 WINDOW_BYTES = 128 * 1024
 #: More than this is not kept for a program that does not read what is typed.
 UNTAKEN_BYTES_MAX = 4 * 1024 * 1024

@@ -12,7 +12,7 @@ from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: So many bytes may be on their way to the other end, in each direction.
+#: The most bytes that may be on their way to the other end, in each direction.
 WINDOW_BYTES = 256 * 1024
 #: A program that listens on this machine answers at once, or not at all.
 CONNECT_S = 5.0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HEADER = b"idempotency-key"
 #: For at least this long a key is remembered.
 KEPT_S = 86_400.0
-#: So many secrets are shown again, the newest ones.
+#: The most secrets that are shown again, the newest ones.
 HIDDEN_MAX = 1000
 _encode = msgspec.json.Encoder(order="sorted").encode
 

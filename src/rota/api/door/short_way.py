@@ -28,7 +28,7 @@ _READ = frozenset({b"authorization", b"idempotency-key", b"content-length"})
 _KEEP = (b"connection", b"keep-alive")
 #: What no header has in it but the ends of lines: others may take it for more than it is.
 _CONTROLS = bytes({*range(0x20), 0x7F} - {ord("\t")})
-#: Python reads no number of thousands of digits; no body that comes whole has so many.
+#: Python reads no number of thousands of digits; no body that comes whole has as many.
 _LENGTH_DIGITS = 9
 _STATUS = {
     status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.scheduling.answers.reasons import Tree
     from rota.store.api import Store
 
-#: So many of the last runs are looked at.
+#: The most of the last runs that are looked at.
 RUNS = 12
 #: An end and a start that lie so near are the same moment.
 NEAR_S = 2.0

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Actor
 
 _body = Body(CheckpointRequest, optional=True)
-#: So many folders are measured for one answer.
+#: The most folders that are measured for one answer.
 LISTED_MAX = 1000
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 LINES = 10
 #: A node that does not answer so soon is not waited for.
 READ_S = 3.0
-#: Of so many elements the last lines are read, to tell causes apart; the others go by their end.
+#: The most elements whose last lines are read, to tell causes apart; the others go by their end.
 LOOKED_INTO = 50
 #: More elements than this are not gone through for one question.
 ELEMENTS_MAX = 20_000

@@ -34,7 +34,7 @@ class LogWish(NamedTuple):
     """Which bytes of a job's output somebody wants."""
 
     stream: str = "stdout"
-    #: Only the last so many lines.
+    #: Only the last lines, this number of them.
     tail: int | None = None
     follow: bool = False
     offset: int = 0

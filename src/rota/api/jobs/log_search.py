@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 #: A search goes on over parts of a log for so long; then it says where it stopped.
 SEARCH_S = 20.0
-#: So much goes into one answer.
+#: The most that goes into one answer.
 ANSWER_BYTES_MAX = 1 << 20
 PATTERN_MAX, CONTEXT_MAX, HITS_MAX = 1000, 100, 10_000
 SEPARATOR = b"--\n"

@@ -41,7 +41,7 @@ class DelayView(msgspec.Struct):
 
 
 class CostView(msgspec.Struct):
-    """What a job will probably cost: so much an hour, for so many hours."""
+    """What a job will probably cost: a price an hour, for a number of hours."""
 
     per_hour: float
     hours: float

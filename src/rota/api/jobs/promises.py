@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     HandIn = Callable[[Submission], Awaitable[Submitted]]
 
-#: Chances are told in steps of so many per cent: more would be said than is known.
+#: Chances are told in steps of this many per cent: more would be said than is known.
 STEP = 5
 #: How often a promise is worked out while what it rests on changes.
 TRIES = 5

@@ -236,7 +236,7 @@ async def sync_quota(request: Asking, project_id: params.NamePath) -> QuotaView:
 
 @post(
     "/queues/quota/{project_id:str}/check",
-    summary="Whether a project may use so much more now",
+    summary="Whether a project may use a further amount now",
     opt={"right": "read", "body": QuotaQuestion},
     status_code=200,
 )

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job
 
 HOUR_S = 3600.0
-#: So many waits of a queue are remembered: enough for a percentile, whatever the site's size.
+#: The most waits of a queue that are remembered: enough for a percentile, whatever the site's size.
 WAITS_MAX = 50_000
-#: A forecast looks at so many whole days, and needs so many.
+#: The most whole days that a forecast looks at, and the fewest that it needs.
 FORECAST_DAYS, DAYS_MIN = 14, 3
 
 

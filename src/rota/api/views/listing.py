@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 #: Rows read at a time when a filter has to look into each of them.
 SIEVE_ROWS = 1000
-#: A filter that looks into rows gives up for this page after so many; the cursor goes on.
+#: After this many rows a filter that looks into them gives up for the page; the cursor goes on.
 SIEVE_MAX = 200_000
 
 

@@ -27,7 +27,7 @@ class Listed(msgspec.Struct, kw_only=True):
 
 
 class ListPart(NamedTuple):
-    """Which part of a list is wanted: so many items (None: all), behind a cursor."""
+    """Which part of a list is wanted: a number of items (None: all), behind a cursor."""
 
     limit: int | None
     cursor: str

@@ -34,7 +34,7 @@ SILENCE_S = 15.0
 CATCH_UP_ROWS = 500
 #: So far back goes a user who names no job.
 HISTORY_MAX = 20_000
-#: So many jobs' owners are remembered.
+#: The most jobs whose owners are remembered.
 OWNERS_MAX = 10_000
 
 _ADMIN_ONLY = (ev.TokenMade, ev.TokenRevoked, ev.NodeKeySet)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Node
 
-#: So many users, projects and queues have series of their own.
+#: The most users, projects and queues that have series of their own.
 NAMED_MAX = 50
 OTHER = "other"
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection as Socket
 
 TIMEOUT_S = 10.0
-#: A list comes in pages of so many; all of them are of one moment.
+#: A list comes in pages of this size; all of them are of one moment.
 PAGE = 500
 #: The server ends a watch after so long. One that is silent for longer is dead.
 WATCH_S = 60

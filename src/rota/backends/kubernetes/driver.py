@@ -33,7 +33,7 @@ OLDEST = (1, 17)
 OVERDUE_S = 3.0
 #: 0 would take the pod out of the books while its processes may still run.
 AT_ONCE_S = 1
-#: Of what a pod prints that is being stopped, so much is heard.
+#: The most that is heard of what a pod prints that is being stopped.
 HEARD_MAX = 8 << 20
 #: So long a stop waits for that at most.
 LISTEN_S = 2.0

@@ -62,7 +62,7 @@ _HOPELESS = frozenset(
 _FORGOTTEN = "ContainerStatusUnknown"
 #: How it ends that is told to.
 _STOPPED = (137, 143)
-#: So much two clocks of one cluster may differ.
+#: The most that two clocks of one cluster may differ.
 SKEW = timedelta(seconds=30)
 _DELETED = "the pod was deleted in Kubernetes"
 

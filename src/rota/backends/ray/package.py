@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.backends.ray.records import RayJob
     from rota.backends.ray.settings import RaySettings
 
-#: So much of a node's own resource binds a job to it, and a node has 1: more than enough jobs fit.
+#: This part of a node's own resource binds a job to it, and a node has 1: more than enough fit.
 SHARE = 0.0001
 #: Ray runs a job that asks for nothing on its head.
 LEAST_CPU = 0.001

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from rota.backends.ray.records import RayJob
 
-#: What Ray writes down may be so much older than it says, and it lets go of things late.
+#: What Ray writes down may be this much older than it says, and it lets go of things late.
 LAG_S = 6.0
 #: A claim of which Ray has heard nothing for so long came to nothing.
 UNHEARD_S = 90.0

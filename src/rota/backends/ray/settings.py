@@ -23,7 +23,7 @@ class RaySettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     placement: Literal["ours", "theirs"] = "ours"
     #: A Python on the nodes; on the head it needs Ray, for gangs and to end what waits.
     python: str = "python3"
-    #: So many jobs are being started on each node at a time. Each is a process of Ray's own, which
+    #: The most jobs that start on each node at a time. Each is a process of Ray's own, which
     #: takes a processor for a second or two before the program begins.
     starts_per_node: int = 2
     #: No call takes longer.

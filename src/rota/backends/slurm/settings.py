@@ -32,7 +32,7 @@ class SlurmSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     reservation: str = ""
     #: Before the name of a project, where an order names no account; empty: none is named.
     account_prefix: str = ""
-    #: Slurm's own limit is so much longer than Rota's, so that Rota's rings first.
+    #: Slurm's own limit is this much longer than Rota's, so that Rota's rings first.
     backstop_s: int = 600
     #: No call to Slurm takes longer.
     limit_s: float = 30.0

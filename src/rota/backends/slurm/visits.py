@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rota.backends.slurm.folders import Program
 
 PIECE_BYTES = 64 * 1024
-#: Of what ``srun`` itself says, so much is heard.
+#: The most of what ``srun`` itself says that is heard.
 WORDS_BYTES = 4096
 #: So long a step has to end when its visitor has gone.
 LEAVE_S = 5.0

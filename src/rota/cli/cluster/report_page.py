@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 #: What a chart of bars measures.
 WIDTH, HEIGHT, BAR = 720, 180, 22
-#: So many users and projects have a bar; the table has all of them.
+#: The most users and projects that have a bar; the table has all of them.
 BARS_MAX = 15
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d5dbe3;
@@ -205,7 +205,7 @@ def _name(row: dict[str, Any]) -> str:
 
 
 def _table(head: tuple[str, ...], rows: Sequence[tuple[str, ...]], words: int) -> str:
-    """The first so many columns are words, the others numbers."""
+    """The first ``words`` columns are words, the others numbers."""
     titles = "".join(
         f'<th scope="col"{"" if at < words else " class=n"}>{escape(title)}</th>'
         for at, title in enumerate(head)

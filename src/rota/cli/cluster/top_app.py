@@ -30,7 +30,7 @@ JOB_FIELDS = ("id", "name", "user", "state", "time", "cpus", "gpus", "progress",
 #: In this order ``s`` goes through them.
 SORTS = ("id", "time", "user", "state", "gpus", "cpus")
 LOG_LINES = 200
-#: On a terminal narrower than this, names are cut to so many letters.
+#: On a terminal narrower than this, names are cut to that many letters.
 WIDE, NAME_MAX = 100, 12
 _BAR = 10
 

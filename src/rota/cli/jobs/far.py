@@ -11,7 +11,7 @@ from rota.core.words.units import format_mib
 if TYPE_CHECKING:
     from rota.client.http import Client
 
-#: So many running jobs of a list are asked.
+#: The most running jobs of a list that are asked.
 ASKED = 100
 
 

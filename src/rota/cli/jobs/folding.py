@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.client.http import Client
 
 UNWELL = ",".join(sorted(FINISHED - {"completed", "cancelled"}))
-#: So many failed elements are named.
+#: The most failed elements that are named.
 NAMED = 10
 
 

@@ -28,7 +28,7 @@ BOTH = "both"
 #: How long a connection that worked before may be away.
 PATIENCE_S = 120.0
 POLL_S = 30.0
-#: So many ids go into one request: they travel in its address.
+#: The most ids that go into one request: they travel in its address.
 MOST_IDS = 500
 
 

@@ -44,7 +44,7 @@ is cancelled, too. When the terminal goes away (ssh is cut, a laptop sleeps) the
 attached to it (see 'rota attach --help'). Use --stdin /dev/null inside a loop that reads.
 """
 
-#: Two connections each; beyond that the output of so many at once is no use anyway.
+#: Two connections each; beyond that the output of all at once is no use anyway.
 TASKS_FOLLOWED = 16
 #: A job that has not started so soon is told to wait, and looked at again so often.
 WAITED_S = 1.5

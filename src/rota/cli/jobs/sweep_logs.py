@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from rota.client.http import Client
 
-#: So many elements are followed at once; the others are shown when there is a place.
+#: The most elements that are followed at once; the others are shown when there is a place.
 AT_ONCE = 32
 LOOK_S = 0.5
 #: States in which there may be something to read.

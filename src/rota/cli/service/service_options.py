@@ -16,7 +16,7 @@ class UpOptions(NamedTuple):
     grpc_port: str = ""
     accept_database: bool = False
     standby: bool = False
-    #: So many pretended nodes in place of this machine, and what their jobs' fates are drawn from.
+    #: Number of pretended nodes in place of this machine, and the seed of their jobs' fates.
     pretend: int = 0
     seed: int = 0
 

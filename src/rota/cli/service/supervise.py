@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 #: is not to blame, so of it less is asked.
 STEADY_S, STEADY_KILLED_S = 5.0, 0.2
 PAUSE_S_MIN, PAUSE_S_MAX = 0.1, 5.0
-#: So many deaths soon after the start are taken for bad luck.
+#: The most deaths soon after the start that are taken for bad luck.
 EARLY_DEATHS = 3
 #: How long a process may take to end after TERM, before KILL.
 STOP_S = 20.0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Values = Iterable[tuple[str, str]]
 
-#: So many jobs are offered, the newest first.
+#: The most jobs that are offered, the newest first.
 JOBS = 100
 
 

@@ -50,7 +50,7 @@ def _is_there(client: Client, digest: str) -> bool:
 
 
 def pack(root: str, file: IO[bytes], most: int) -> str:
-    """A packed folder of at most so many bytes; equal folders give equal digests."""
+    """A packed folder of at most ``most`` bytes; equal folders give equal digests."""
     counted = _Counted(file, most, root)
     target: Any = counted
     # Without a name and a time in its head, only the content counts.

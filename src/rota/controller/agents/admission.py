@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from rota.controller.tick.scribe import Scribe
     from rota.rpc.messages import Hello
 
-#: Of the machine and folder that an agent says it runs in so much is kept with its key.
+#: The most that is kept with its key of the machine and folder that an agent says it runs in.
 NOTE_MAX = 200
 
 

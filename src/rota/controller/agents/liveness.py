@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Node
     from rota.rpc.messages import Farewell
 
-#: So many beats fit into a lease; a long lease has more, so that silence is noticed soon.
+#: The beats that fit into a lease; a long lease has more, so that silence is noticed soon.
 BEATS_PER_LEASE = 6
 BEAT_S_MAX = 10.0
 #: Nobody is silent who missed fewer looks than this.

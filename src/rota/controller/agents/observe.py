@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Attempt, Job
     from rota.core.facts.node import Node
 
-#: So many starts in a row that fail for a node's own sake, and of so many users, take it out of
+#: The starts in a row that fail for a node's own sake, and their users, that take it out of
 #: service for a while. Of the only user with work one user's starts suffice.
 FAILED_STARTS_MAX, FAILED_USERS_MIN = 3, 2
 #: For how long: twice as long each time, until a start works there.

@@ -54,7 +54,7 @@ class TerminalLine:
         self._send(TerminalInput(self.request, body, rows, columns))
 
     def took(self, count: int) -> None:
-        """So much of the output has been handed on."""
+        """This much of the output has been handed on."""
         self._unseen_bytes -= count
         self._send(TerminalInput(self.request, taken=count))
 
@@ -112,7 +112,7 @@ class TunnelLine:
         self._send(TunnelInput(self.request, end=True))
 
     def took(self, count: int) -> None:
-        """So much of the output has been handed on."""
+        """This much of the output has been handed on."""
         self._unseen_bytes -= count
         self._send(TunnelInput(self.request, taken=count))
 

@@ -115,7 +115,7 @@ class Foretelling:
         return Said(now_s, self.bands.say(max(expected.start_s - now_s, 0.0)))
 
     def of_new(self, spec: JobSpec, ahead: int) -> Said | None:
-        """The same for a job that would stand behind so many others. Takes long for a long line."""
+        """The same for a job that would stand behind ``ahead`` others. A long line takes long."""
         line, now_s = self._line, self._host.clock.now_s()
         if line is None:
             return None

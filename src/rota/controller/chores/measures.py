@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("rota.controller")
 
 ROTA = Actor("rota", Access.ADMIN, "measuring")
-#: A curve has so many points, one in so many looks: half an hour with a look in five seconds.
+#: The points of a curve, and the looks that make one: half an hour with a look in five seconds.
 POINTS, LOOKS_A_POINT = 120, 3
-#: Curves of so many attempts are kept: all that live, and those that ended last.
+#: The most attempts whose curves are kept: all that live, and those that ended last.
 ATTEMPTS_KEPT = 10_000
 #: A device that does less than this, in per cent, does nothing.
 BUSY_PERCENT = 1.0
@@ -42,7 +42,7 @@ BUSY_PERCENT = 1.0
 SLACK_MIB, SLACK_PART = 512, 0.05
 #: Less than this is no news; and less memory than before is news once in so long.
 NEWS_MIB, NEWS_PART, LESS_S = 512, 0.1, 60.0
-#: A figure that is older than so many looks is none any more.
+#: A figure that is older than this many looks is none any more.
 STALE_LOOKS = 6
 
 

@@ -36,7 +36,7 @@ async def renew_key(host: Host, actor: Actor, node: str) -> Token:
 
 
 async def renew_old_keys(host: Host, days: int) -> None:
-    """Nodes that are connected get a new key when theirs is so many days old."""
+    """Nodes that are connected get a new key when theirs is ``days`` days old."""
     actor = Actor("rota", Access.ADMIN, "settings")
     before_s = host.clock.now_s() - days * DAY_S
     keys = [host.cluster.accounts.key_of(node) for node in [*host.sessions.by_node]]

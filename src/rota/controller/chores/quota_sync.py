@@ -37,7 +37,7 @@ log = logging.getLogger("rota.controller")
 
 #: How soon a project that comes new, or limits that are to be set, are noticed.
 GLANCE_S = 0.5
-#: What a project has had changes all the time; so much of it is news.
+#: What a project has had changes all the time; a change of this much is news.
 LOAD_DIGITS = 3
 ROTA = Actor("rota", Access.ADMIN, "quotas")
 _FIELDS = (

@@ -30,7 +30,7 @@ PAGE = 64
 
 
 async def forget_old_jobs(host: Host, days: int, archive: str = "") -> None:
-    """Drop what ended more than so many days ago, a little at a time between ticks.
+    """Drop what ended more than ``days`` days ago, a little at a time between ticks.
 
     Where there is an archive, jobs are in it before they go: of whole days, so that it gets a file
     in a day and not in an hour.

@@ -156,5 +156,5 @@ def _noting(
 
 
 async def drop_old_checkpoints(work: SavedWork, days: int) -> None:
-    """What is left of jobs that ended so many days ago."""
+    """What is left of jobs that ended ``days`` days ago."""
     await work.drop_old(days)

@@ -187,7 +187,7 @@ class NoteGpus(Command, frozen=True, kw_only=True):
     #: Attempts that hold more are ended.
     ends: bool = False
     idle: tuple[Idle, ...] = ()
-    #: Failures of devices, by uuid; so many of one take it out of service (0: none do).
+    #: Failures of devices, by uuid; this many of one take it out of service (0: none do).
     faults: tuple[tuple[str, str], ...] = ()
     failures: int = 0
 
@@ -207,7 +207,7 @@ class SeeQuotas(Command, frozen=True, kw_only=True):
 
 
 class NoteQuota(Command, frozen=True, kw_only=True):
-    """A user or a project has reached so many per cent of a limit; ``note`` says of which."""
+    """A user or a project has reached ``level`` per cent of a limit; ``note`` says of which."""
 
     level: int
     note: str

@@ -55,7 +55,7 @@ def _made_by(scribe: Scribe, command: cmd.MakeToken) -> Token:
 
 
 def _refuse_more(scribe: Scribe, command: cmd.MakeToken) -> None:
-    """All tokens are in memory. Where there are so many, those that have ended make way."""
+    """All tokens are in memory. When a user has too many, those that have ended make way."""
     actor, known = command.actor, scribe.cluster.accounts.tokens.values()
     own = [one for one in known if one.user == actor.user]
     if actor.access is Access.ADMIN or len(own) < TOKENS_MAX:

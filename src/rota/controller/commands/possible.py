@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Node
     from rota.core.facts.resources import Request
 
-#: Up to so many nodes are tried together.
+#: Up to this many nodes are tried together.
 FEW = 64
 
 

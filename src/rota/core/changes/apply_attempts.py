@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rota.core.cluster import Cluster
 
-#: So many failed starts of a node are remembered.
+#: The most failed starts of a node that are remembered.
 FAILED_KEPT = 8
 
 

@@ -67,7 +67,7 @@ class QuotasSeen(Event, frozen=True, tag="quotas-seen"):
 
 
 class QuotaReached(Event, frozen=True, tag="quota-reached"):
-    """A user or a project uses so many per cent of a limit, and it is worth a word."""
+    """A user or a project uses ``level`` per cent of a limit, and it is worth a word."""
 
     level: int
     note: str

@@ -10,7 +10,7 @@ from rota.core.derived.log import Log
 if TYPE_CHECKING:
     from collections.abc import Container
 
-#: Timers about a job or an array; the ones that are moot are dropped once they are so many more.
+#: Timers about a job or an array; the ones that are moot are dropped once they are this many more.
 JOB_TIMERS = frozenset(
     {
         *("begin", "parents", "unschedulable", "deadline", "time-limit", "save", "warn"),

@@ -53,7 +53,7 @@ class Demand:
         self._of: dict[int, tuple[JobSpec, int]] = {}
 
     def put(self, item: int, spec: JobSpec, jobs: int) -> tuple[JobSpec, int] | None:
-        """A job or an array stands for so many jobs now; what it stood for before."""
+        """How many jobs a job or an array stands for now, and stood for before."""
         known = self._of.get(item)
         if known is None:
             if not jobs or not any([role.request.device_count for role in spec.roles]):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 #: (-priority, id): the order inside a lane and between lanes.
 Place = tuple[int, int]
 
-#: Dead entries are dropped for good once there are so many more of them than living ones.
+#: Dead entries are dropped for good once there are this many more of them than living ones.
 SLACK = 512
 #: Shapes without a lane that keep their numbers.
 IDLE_MAX = 256

@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 
 #: A run that is too long by less than this factor is not late.
 SLACK = 1.25
-#: So many runs in a row that stay below halve what was learned.
+#: This many runs in a row that stay below halve what was learned.
 PATIENCE = 8
 
 
 class Overruns(msgspec.Struct, frozen=True, array_like=True):
     """What was learned of the estimates of an account."""
 
-    #: So many times longer than said a run was; 1: runs are over in time.
+    #: How many times longer than said a run was; 1: runs are over in time.
     times: int = 1
     #: As long as this, in seconds.
     run_s: int = 0

@@ -34,7 +34,7 @@ class Running:
         self.of: dict[Counter, dict[int, Pace]] = {}
 
     def shift(self, spec: JobSpec | LaneKey, used: Amount, since_s: float, sign: int) -> None:
-        """So much is used since a moment (1), or is so no longer (-1)."""
+        """An amount is used since a moment (1), or is no longer (-1)."""
         user, project = spec.user, spec.project
         account = f"{user}\n{project}"
         counters = (("user", user), ("project", project), ("account", account))

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 Record = TypeVar("Record")
-#: Of a value, so many characters are repeated.
+#: The most characters of a value that are repeated.
 SHOWN_MAX = 80
 
 

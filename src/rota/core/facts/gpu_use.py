@@ -6,7 +6,7 @@ import msgspec
 
 #: What an attempt was told about its GPUs, once each.
 OVERUSE, IDLE = "overuse", "idle"
-#: So many failures of the devices of a node are remembered.
+#: The most failures of the devices of a node that are remembered.
 FAULTS_KEPT = 64
 #: Failures that are older than this say nothing about a device of today.
 FAULT_S = 24 * 3600.0

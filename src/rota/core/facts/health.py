@@ -11,7 +11,7 @@ class Health(msgspec.Struct, frozen=True, omit_defaults=True):
     port: str
     path: str = ""
     every_s: float = 10.0
-    #: So many questions in a row without a good answer, and it is told to end.
+    #: After this many questions in a row without a good answer it is told to end.
     failures: int = 3
     #: So long after its start it may still be silent; once it has answered, it may not.
     delay_s: float = 60.0

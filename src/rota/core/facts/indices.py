@@ -57,7 +57,7 @@ def _parse_run(part: str, text: str) -> IndexRun:
     return IndexRun(first, last - (last - first) % step, step)
 
 
-#: So many runs may lie across each other; each further one is compared with all of them.
+#: The most runs that may lie across each other; each further one is compared with all of them.
 MAX_INTERLEAVED = 100
 
 

@@ -110,10 +110,10 @@ class JobSpec(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     preempt_retries: int = 100
     #: Sent at the beginning of the grace instead of TERM, so that it can save its state.
     checkpoint_signal: str = ""
-    #: Sent so that it saves its work and goes on: when a user asks, and each so many seconds.
+    #: Sent so that it saves its work and goes on: when a user asks, and every ``save_every_s``.
     save_signal: str = ""
     save_every_s: int = 0
-    #: Sent once, so many seconds before its time limit is over.
+    #: Sent once, this many seconds before its time limit is over.
     warn_signal: str = ""
     warn_s: int = 0
     #: The digest of a working folder that travels with it, and the image of a container.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Loan(msgspec.Struct, frozen=True, omit_defaults=True):
-    """So much CPU, and these single CPUs, of the attempt with this uid."""
+    """An amount of CPU, and these single CPUs, of the attempt with this uid."""
 
     lender: str
     cpu_milli: int

@@ -96,9 +96,9 @@ class NodeSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     #: It stands for equal machines among which the engine chooses. Its devices are counted: their
     #: numbers mean nothing, and what others use is not among them.
     pool: bool = False
-    #: So many attempts may wait inside a pool; 0: what does not start at once comes back.
+    #: The most attempts that wait inside a pool; 0: what does not start at once comes back.
     inside_max: int = 0
-    #: So many attempts may be handed to its engine before there is room for them.
+    #: The most attempts that are handed to its engine before there is room for them.
     early: int = 0
     #: One of its machines, where that is not the same as what there is for jobs now.
     largest: Machine | None = None

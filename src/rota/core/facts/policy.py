@@ -90,7 +90,7 @@ class OrderRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limit_bonus_weight: float = 0.0
     #: Weight of fair share in the sum of the rule ``multifactor``.
     share_weight: float = 500.0
-    #: Under the rule ``due`` a job is due after so many times its run time, but at the latest
+    #: Under the rule ``due`` a job is due after this many times its run time, but at the latest
     #: after this wait; an account far beyond its share is set back by up to ``share_s``.
     due_factor: float = 20.0
     due_max_s: int = 2 * 86400
@@ -184,7 +184,7 @@ class PreemptRules(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     grace_s: int = 60
     #: Only jobs that said ``--preemptible`` (or are best-effort) are victims.
     only_willing: bool = True
-    #: A pass that has evicted so many jobs looks for no more victims until a little later, so that
+    #: A pass that has evicted this many jobs looks for no more victims until a while later, so that
     #: a burst cannot empty the cluster. A single job may have as many as it needs.
     max_per_pass: int = 16
 
@@ -208,14 +208,14 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preempt: PreemptRules = PreemptRules()
     gang: GangRules = GangRules()
     prices: PriceRules = PriceRules()
-    #: What a job may ask for between TERM and KILL: so much longer than its lease a node that fell
+    #: What a job may ask for between TERM and KILL: as much longer than its lease a node that fell
     #: silent keeps it from starting elsewhere. 0: no bound.
     grace_max_s: int = 3600
     #: Jobs must name a project that exists.
     known_projects: bool = False
     #: What the site has of things that jobs hold and no node owns: ``matlab:5``.
     licenses: tuple[str, ...] = ()
-    #: Where the members of gangs meet: one of so many ports of the first member's node, from here.
+    #: Where the members of gangs meet: one of these ports of the first member's node, from here.
     port_first: int = 20_000
     port_count: int = 10_000
     #: Plug-ins by point: ``filters``, ``scorers``, ``victims`` -> names or ``module:Name``.

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 #: A job that ends later than this after its start was not killed by the node.
 EARLY_S = 10.0
-#: So many users, each with so many jobs, must have failed.
+#: The users that must have failed, and the jobs of each.
 USERS_MIN, JOBS_EACH = 2, 3
-#: So many ends are remembered of each user, and of all of them together.
+#: The most ends that are remembered of each user, and of all of them together.
 OF_ONE_USER, REMEMBERED = 3, 24
 
 

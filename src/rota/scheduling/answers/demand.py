@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class RoomNeed(NamedTuple):
-    """So many equal jobs wait for room: what a task of them asks for, and who would take it."""
+    """A number of equal jobs wait for room: what a task of them asks for, and who would take it."""
 
     cpu_milli: int
     memory_mib: int
@@ -32,7 +32,7 @@ class RoomNeed(NamedTuple):
 def needs(scheduler: Scheduler, offers: Sequence[NodeSpec], jobs_max: int) -> list[RoomNeed]:
     """What waits for room and for nothing else. ``ends_s`` of an offer is how long it is there.
 
-    More than ``jobs_max`` equal jobs are told as so many.
+    More than ``jobs_max`` equal jobs are told as that number.
     """
     found: dict[RoomNeed, int] = {}
     cluster, waits = scheduler.cluster, scheduler.waits

@@ -32,7 +32,7 @@ def pack(amounts: Sequence[int]) -> int:
 
 
 def guards(kinds: int) -> int:
-    """The topmost bits of so many packed amounts: one that is too small takes its own away."""
+    """The topmost bits of these packed amounts: one that is too small takes its own away."""
     return sum(1 << (FIELD * place + FIELD - 1) for place in range(kinds))
 
 
@@ -41,7 +41,7 @@ def plan_line(
 ) -> Iterator[float]:
     """How long each job of the line waits, in order; infinite for one that is too large.
 
-    ``free`` is what nobody holds now. ``running`` gives back as much after so many seconds.
+    ``free`` is what nobody holds now. ``running`` gives amounts back, each after its seconds.
     """
     guard, steps = guards(kinds), FreeSteps(coarse=len(line) > LONG)
     times, rooms = _profile(free, running, steps)

@@ -11,7 +11,7 @@ from rota.scheduling.answers import reasons as why
 if TYPE_CHECKING:
     from rota.scheduling.answers.reasons import Reason, Tree
 
-#: So many of the counters that a job waits for are named.
+#: The most counters that a waiting job is told to wait for.
 COUNTERS = 3
 
 

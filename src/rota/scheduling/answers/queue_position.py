@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rota.scheduling.order.keys import Key
     from rota.scheduling.passes import Pass
 
-#: So many of the jobs ahead are named.
+#: The most jobs ahead that are named.
 NAMED = 3
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from rota.scheduling.passes import Pass
 
 INFINITE = float("inf")
-#: Up to so many nodes are looked at one by one.
+#: Up to this number of nodes are looked at one by one.
 FEW = 64
 #: How near a node comes to taking the job, among nodes that fail in the same kind of way.
 Nearness = tuple[float, ...]

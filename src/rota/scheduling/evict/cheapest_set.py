@@ -10,13 +10,13 @@ if TYPE_CHECKING:
 
     from rota.scheduling.evict.unit import Unit
 
-    #: So much of each kind that is needed.
+    #: The amount of each kind that is needed.
     Amounts = tuple[float, ...]
 
 INFINITE = float("inf")
 #: Parts of a whole add up to a little less.
 ROUNDED = 1e-9
-#: So many sets are looked at: all that there are of ten units. Of more units the cheapest set that
+#: The most sets that are looked at: all sets of ten units. Of more units the cheapest set that
 #: was found by then is taken, and the first one takes them in order of their cost.
 SETS_MAX = 1024
 

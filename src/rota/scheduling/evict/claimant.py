@@ -72,7 +72,7 @@ class Claimant(NamedTuple):
         return self.lent.moves if self.lent is not None else -1
 
     def is_above(self, priority: float) -> bool:
-        """Whether its own priority is so much higher that it may evict a job of this one."""
+        """Whether its own priority is high enough above this one to evict its job."""
         return self.priority > priority and self.priority >= priority + self.gap
 
     def may_have(self, unit: Unit) -> bool:

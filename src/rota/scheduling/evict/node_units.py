@@ -1,7 +1,7 @@
 """What one claimant may have on one node, and the least that room would cost there.
 
-What a node lacks for a task is a list of needs: so much CPU and memory, so many attempts that must
-go. Each device that could be opened has needs of its own: its holders must go, or so much of its
+What a node lacks for a task is a list of needs: CPU and memory, and a number of attempts that must
+go. Each device that could be opened has needs of its own: its holders must go, or a part of its
 memory. Once it is chosen which devices to open, all needs are plain sums over units.
 """
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rota.scheduling.place.node_room import Room
 
 ROUNDED = 1.0 - 1e-9
-#: So many choices of devices are compared on one node.
+#: The most choices of devices that are compared on one node.
 CHOICES_MAX = 128
 #: Of what, of which device (-1: of the node).
 Kind = tuple[str, int]
@@ -129,7 +129,7 @@ class NodeUnits:
         self._gains: dict[Kind, Gains] = {}
         #: The least that devices cost, by what is asked of them; None: they cannot be had.
         self._openings: dict[tuple[object, ...], float | None] = {}
-        #: The least that so much of a kind costs where so many devices are opened; None: too much.
+        #: The least that an amount of a kind costs, by how many devices are opened; None: too much.
         self._prices_of: dict[tuple[Kind, int, int], float | None] = {}
 
     def beside(self, chosen: Sequence[Unit]) -> NodeUnits:
@@ -159,7 +159,7 @@ class NodeUnits:
         )
 
     def _least_of_devices(self, room: Room) -> tuple[tuple[float, ...], float, int]:
-        """What so many whole devices cost, and what a share beyond the largest free one."""
+        """What this number of whole devices costs, and a share beyond the largest free one."""
         rooms = [each for each in room.devices.values() if each.device.usable]
         if any([each.device.parent >= 0 for each in rooms]):
             return (0.0,) * len(rooms), 0.0, 0
@@ -196,7 +196,7 @@ class NodeUnits:
         return None if devices is None else max(least, devices)
 
     def _open(self, wish: TaskWish, room: Room) -> float | None:
-        """What so many devices cost at the least."""
+        """What this number of devices costs at the least."""
         rooms, count = room.devices.values(), wish.request.device_count
         lack = count - len(open_devices(wish.request, rooms))
         if lack <= 0 or any([each.device.parent >= 0 for each in rooms]):
@@ -278,7 +278,7 @@ class NodeUnits:
     def _prices(self, closed: Mapping[int, Needs], count: int) -> list[tuple[float, int]]:
         """(the least cost, which) of each device that can be opened, cheapest first.
 
-        So many are to be opened, and their prices may be added up. Among equals comes first the
+        ``count`` are to be opened, and their prices may be added up. Among equals comes first the
         one whose holders come first as victims.
         """
         found: list[tuple[float, int, int]] = []

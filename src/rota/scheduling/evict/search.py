@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 INFINITE = float("inf")
 ROUNDED = 1.0 - 1e-9
-#: The whole problem is searched in full up to so many units on so many nodes.
+#: The whole problem is searched in full up to this number of units, and of nodes.
 EXACT_UNITS, EXACT_NODES = 10, 32
 
 

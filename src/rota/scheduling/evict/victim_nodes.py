@@ -23,7 +23,7 @@ class Least(NamedTuple):
     memory: float
     free_cpu: float
     free_memory: float
-    #: So many whole devices, one to all of them.
+    #: What whole devices cost at the least, from one to all of them.
     devices: tuple[float, ...]
     #: More memory of any one device than the most that is free.
     share: float

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Node
     from rota.scheduling.later.timeline import Timeline
 
-#: So many ends of attempts that left are carried along before they are cleared away.
+#: The most ends of attempts that left before they are cleared away.
 SLACK = 64
 INFINITE = float("inf")
 

@@ -35,7 +35,7 @@ ALONE_AT = 32
 ALONE = COUNT << ALONE_AT
 #: More than any job asks for.
 NO_BOUND = 1 << 60
-#: So many needs are remembered.
+#: The most needs that are remembered.
 NEEDS_MAX = 4096
 
 

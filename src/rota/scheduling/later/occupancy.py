@@ -28,11 +28,11 @@ SLASH = "/"
 NOWHERE = -1
 #: A profile with more steps than this per claim and attempt is made anew: steps stay behind.
 STEPS_MAX = 4
-#: Up to so many shifts more than attempts a profile follows, instead of being made anew.
+#: Up to this many shifts more than attempts a profile follows, instead of being made anew.
 FEW = 2
 #: More new ends than this are sorted in at once instead of one by one.
 MANY = 1024
-#: Up to so many ends of several classes are put in order at once instead of as they are asked for.
+#: Up to this many ends of several classes are put in order at once instead of when asked for.
 SHORT = 1024
 
 #: When and where something is given back, and by which attempt: a ``Leaving``, or as it begins.

@@ -73,7 +73,7 @@ class RunHistory:
         self._known: dict[Kind, Runs] = {}
 
     def find(self, kinds: tuple[Kind, ...], least: int) -> tuple[Runs | None, int]:
-        """The runs of the narrowest kind that has at least so many, and how broad it is."""
+        """The runs of the narrowest kind that has enough of them, and how broad it is."""
         known = self._known
         for breadth, kind in enumerate(kinds, 5 - len(kinds)):
             runs = known.get(kind)

@@ -1,4 +1,4 @@
-"""Reservations as claims on nodes: whole nodes, devices by index, so many devices, or the very
+"""Reservations as claims on nodes: whole nodes, devices by index or by number, or the very
 room that a job was promised at its submit.
 
 The end of a node is one, too: from then on all of it is claimed for ever.

@@ -1,4 +1,4 @@
-"""Licences: what the site has so many of and no node owns. Jobs hold them while they have room."""
+"""Licences: what the site owns a number of and no node does. Jobs hold them with their room."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class LicenseCounts:
 
 
 def refuse_licenses(cluster: Cluster, spec: JobSpec) -> None:
-    """Refuse licences that the site does not have, or not so many of."""
+    """Refuse licences that the site does not have, or has fewer of."""
     limits = limits_of(cluster.policy.licenses)
     for name, count in spec.licenses:
         if name not in limits:

@@ -51,7 +51,7 @@ class Meter:
     back: list[tuple[float, float]] = field(default_factory=list)
 
     def again_s(self, missing: float) -> float:
-        """When time alone may have given so much back; 0: never."""
+        """When time alone may have given back what is missing; 0: never."""
         when_s = 0.0
         for at_s, hours in self.back:
             when_s = at_s

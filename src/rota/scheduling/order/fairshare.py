@@ -65,7 +65,7 @@ class FairShare:
         self._tree: ShareTree | None = None
         #: How often something started in this pass.
         self._moves = 0
-        #: A lane of an account within the hard limit that may start, as of so many moves.
+        #: A lane of an account within the hard limit that may start, as of a number of moves.
         self._contender: tuple[int, Lane | None] = (-1, None)
 
     @property

@@ -30,7 +30,7 @@ SCALE = 10
 MIDDLE = 50
 
 DAY_S = 86400
-#: Among jobs that may pass the first one, length weighs so many times as much as in its due.
+#: Among jobs that may pass the first one, length weighs this many times as much as in its due.
 PASSING = 3.0
 #: How far back F1 sets its origin of time; see there.
 F1_HORIZON_S = 30 * DAY_S

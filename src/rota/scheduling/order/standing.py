@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     Place = tuple[Key, int, int]
 
 INFINITE = float("inf")
-#: So many steps of lanes that went on are carried along before they are cleared away.
+#: The most steps of lanes that went on before they are cleared away.
 SLACK = 64
 
 

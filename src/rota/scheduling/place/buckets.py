@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 #: thousandths that each has left.
 DeviceState = tuple[tuple[int, ...], tuple[int, ...]]
 
-#: Names of nodes that left a bucket are cleaned away once there are so many.
+#: Names of nodes that left a bucket are cleaned away once there are this many.
 STALE_MAX = 16
 
 _DOUBLE = Struct(">d")

@@ -143,7 +143,7 @@ def _loneliest(domains: dict[int, list[Device]]) -> int:
 
 
 def _linked(group: list[Device], count: int) -> tuple[int, tuple[int, ...]]:
-    """So many devices of the group with the most links among them, and how many links that is."""
+    """The devices of the group with the most links among them, and how many links that is."""
     links = {device.index: frozenset(device.links) for device in group}
     order = sorted(links)
     if not any(links.values()) or len(order) == count:

@@ -60,7 +60,7 @@ def typical_shapes(
 
 
 def _most(ranked: Sequence[Ranked], most: int, percent: int) -> tuple[Sequence[Ranked], int, float]:
-    """The first ones that make up so many percent of all; how many all are, and their part."""
+    """The first ones that make up ``percent`` of all; how many all are, and their part."""
     covered = [*accumulate(map(itemgetter(0), ranked))]
     total = covered[-1] if ranked else 0
     count = bisect_left(covered, -(-percent * total // 100)) + 1
@@ -178,7 +178,7 @@ class Movable(NamedTuple):
 
 
 class Move(NamedTuple):
-    """Moving this job makes so many thousandths of devices useful again."""
+    """Moving this job makes this many thousandths of devices useful again."""
 
     job: int
     source: str

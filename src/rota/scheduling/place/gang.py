@@ -2,8 +2,8 @@
 
 Equal tasks go to as few nodes as possible: a node that takes all that are left if there is one,
 the tightest of those, else the one that takes most. With ``node_count`` they are spread evenly
-over so many nodes; with ``topology`` all nodes lie in one group. Placing is one indivisible step
-of a pass, so two gangs can never hold halves of each other's room.
+over that number of nodes; with ``topology`` all nodes lie in one group. Placing is one
+indivisible step of a pass, so two gangs can never hold halves of each other's room.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rota.scheduling.place.wants import Want
 
 
-#: So many orders of its roles are tried for one job.
+#: The most orders of its roles that are tried for one job.
 ORDERS_MAX = 6
 
 
@@ -108,7 +108,7 @@ class Asker:
         return short is not None
 
     def room_for_all(self, name: str, want: Want, tasks: int) -> Room | None:
-        """The same, if the node takes so many of them: counted by trying, on a copy."""
+        """The same, if the node takes this number of them: counted by trying, on a copy."""
         room = self.room(name, want)
         if room is None or tasks == 1:
             return room
@@ -218,7 +218,7 @@ def _place_role(asker: Asker, role: Role, want: Want, first: int, placed: list[P
 def _spread(
     asker: Asker, want: Want, role: Role, first: int, placed: list[Placed], nodes: int
 ) -> bool:
-    """The same number of tasks on each of so many nodes, give or take one."""
+    """The same number of tasks on each of these nodes, give or take one."""
     if any(asker.side == asker.space.engines.sides[name] for name in asker.space.engines.pools):
         # Its engine does that.
         return _place_some(asker, want, role.count, first, placed, whole=True) == role.count
@@ -236,7 +236,7 @@ def _spread(
 def _place_some(
     asker: Asker, want: Want, tasks: int, first: int, placed: list[Placed], *, whole: bool = False
 ) -> int:
-    """Put up to so many tasks on the one node that suits best; how many it was.
+    """Put up to ``tasks`` tasks on the one node that suits best; how many it was.
 
     ``whole``: all of them or none. What integers say about a node is then only a first guess.
     """

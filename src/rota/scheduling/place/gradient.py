@@ -2,7 +2,7 @@
 
 The rule is that of Weng et al., "Beware of Fragmentation" (ATC 2023), to the last digit: the loss
 to each typical shape, weighed by how often it comes, before and after. A score is a whole number
-of hundredths, so many nodes are equally good, and the first of them is taken.
+of hundredths, many nodes are equally good, and the first of them is taken.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ POINTS_MAX = 1024
 #: Wants that are kept at once, and how many of them may be of shapes that no job waits with.
 WANTS_MAX = 4096
 SPARE_WANTS = 512
-#: Buckets that were made since a heap was cleaned, or entries in it: so many more than there are
+#: Buckets that were made since a heap was cleaned, or entries in it: this many more than there are
 #: buckets, and it is cleaned again.
 STALE_MAX = 512
 #: Measures of what comes that are kept: a job that comes and goes changes them there and back.
@@ -79,7 +79,7 @@ class Heaps:
         self._measures: list[tuple[tuple[Typical, ...], Measure]] = []
         self._stranding = Stranding(())
         self._strategy = strategy(policy.place.strategy, policy)
-        #: Plugged-in scorers: what they add for a shape on a node with so much left.
+        #: Plugged-in scorers: what they add for a shape on a node with this amount left.
         self.extra: Callable[[Shape, NodeView], int] | None = None
 
     def expect(self, typical: Sequence[Typical]) -> None:
@@ -300,7 +300,7 @@ class Heaps:
 
 
 def _sharers(want: Want, standing: ClassFit, free: tuple[int, ...]) -> int:
-    """How many of a want devices with so much free memory take, up to what matters."""
+    """How many of a want devices with this free memory take, up to what matters."""
     count, share = want.request.device_count, standing.share
     if not share or len(free) < count or free[count - 1] < share:
         return 0

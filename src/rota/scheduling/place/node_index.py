@@ -232,7 +232,7 @@ class Space:
         ask: Ask,
         bonus: Callable[[str], int] | None = None,
     ) -> tuple[str, Room] | None:
-        """The best node among those that take so many of a want, and the room to choose from.
+        """The best node among those that take ``count`` of a want, and the room to choose from.
 
         ``until_s`` is when the task will be gone. Nodes that are claimed before that, and all
         nodes of picky wants, are asked one by one. With ``bonus`` every single node has points of

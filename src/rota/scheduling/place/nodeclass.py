@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: The last dimension of a free vector, after CPUs, memory and disk: idle devices.
 DEVICES = 3
 
-#: Classes without a node are dropped once there are so many more of them than others.
+#: Classes without a node are dropped once there are this many more of them than others.
 SPARE = 64
 
 

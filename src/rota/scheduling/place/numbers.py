@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-#: Values that nothing uses are dropped once there are so many more of them than used ones.
+#: Values that nothing uses are dropped once there are this many more of them than used ones.
 SPARE = 256
 
 T = TypeVar("T")

@@ -13,7 +13,7 @@ def _is_run(cpus: tuple[int, ...]) -> bool:
 
 
 def near_cpus(free: list[int], whole: int, domains: list[tuple[int, ...]]) -> tuple[int, ...]:
-    """So many of the free CPUs (in order): those of these domains first, then low numbers."""
+    """``whole`` of the free CPUs (in order): those of these domains first, then low numbers."""
     if len(domains) == 1 and _is_run(domains[0]):
         low = bisect_left(free, domains[0][0])
         if bisect_right(free, domains[0][-1], low) - low >= whole:

@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 
 #: The weight of all sorts together, about.
 SUM = 4096
-#: What is stranded counts in so many parts of a thousandth of a device.
+#: What is stranded counts in parts of a thousandth of a device: this many of them.
 PARTS = 6
 #: A task that strands or frees more than four devices is not told from one that does so.
 MOST = 4 * WHOLE * PARTS
-#: Among nodes that strand equally much so many degrees of fullness are told apart.
+#: Among nodes that strand equally much this many degrees of fullness are told apart.
 DEGREES = 6
 #: Fits are whole numbers from 0 to this.
 FINEST = 2 * MOST * DEGREES
@@ -73,7 +73,7 @@ def _lots_of(sorts: Sequence[tuple[int, Request]], devices: Devices) -> list[Lot
 
 
 class Spot:
-    """The free devices of a node, and how much of them is of use with so many CPUs."""
+    """The free devices of a node, and how much of them is of use with these CPUs."""
 
     __slots__ = ("_least", "_lots", "after", "devices", "free", "known")
 
@@ -98,7 +98,7 @@ class Spot:
         self.known: dict[int, int] = {}
 
     def stranded(self, cpu_milli: int) -> int:
-        """What is ``known`` from now on for so many CPUs."""
+        """What is ``known`` from now on for this number of CPUs."""
         stranded = self._least
         for enough, places, values in self._lots:
             if cpu_milli >= enough:
@@ -111,7 +111,7 @@ class Spot:
 
 
 def asked_of(request: Request, device_mib: int) -> Asked:
-    """What a request takes of a node with devices of so much memory."""
+    """What a request takes of a node with devices of this memory."""
     if not request.device_count:
         return NO_DEVICE, request.cpu_milli
     taking = request.device_count, share_milli(request, device_mib)
@@ -119,7 +119,7 @@ def asked_of(request: Request, device_mib: int) -> Asked:
 
 
 class Fits:
-    """How good a node with such devices and so many free CPUs is, by what a task asks."""
+    """How good a node with such devices and this number of free CPUs is, by what a task asks."""
 
     __slots__ = ("free_milli", "known", "spot", "total")
 

@@ -84,7 +84,7 @@ class FreeProfile:
             self.free = [*compress(free, differs)]
 
     def earliest(self, size: int, run_s: float, before_s: float = INFINITE) -> Slot | None:
-        """The first moment from which so many are free for so long; None: none before that."""
+        """The first moment from which this number is free for that long; None: none before that."""
         times, free = self.times, self.free
         count = len(times)
         at = 0
@@ -206,7 +206,7 @@ class Pinned(FreeProfile):
 
 
 def lowest(numbers: int, count: int) -> int:
-    """The lowest so many of a set of numbers."""
+    """The lowest of a set of numbers, ``count`` of them."""
     chosen = 0
     for _ in range(count):
         bit = numbers & -numbers

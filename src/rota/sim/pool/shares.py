@@ -47,7 +47,7 @@ class PoolShares:
         self._now_s = 0.0
 
     def waits(self, key: LaneKey, more: int) -> None:
-        """So many more (or fewer) jobs of an account wait."""
+        """Count more (or fewer) jobs of an account that wait."""
         _shift(self._waiting, key.user, more)
 
     def begin(self, now_s: float) -> None:

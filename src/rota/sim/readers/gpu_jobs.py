@@ -117,7 +117,7 @@ def _muri_job(row: Row) -> TraceJob:
 
 
 def _muri_run_s(row: Row) -> float:
-    """So many iterations of so many milliseconds, where a file tells them; else the duration.
+    """A number of iterations of some milliseconds, where a file tells them; else the duration.
 
     The published runs take each iteration to be as much longer as their training runtime costs.
     """

@@ -234,7 +234,7 @@ def _width(lines: list[str]) -> int:
 
 
 def _cells(lines: list[str], width: int) -> list[int | float]:
-    """All numbers of these lines, so many and an end mark for each; nothing if one is irregular.
+    """All numbers of these lines, each line with an end mark; nothing if one is irregular.
 
     Joined to one JSON text, they are converted at once by compiled code. JSON is stricter about
     numbers than Python: what it takes is a number for us too.

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.sim.report.series import Series, TraceSpan
     from rota.sim.run import Run
 
-#: So many users that pay for a policy are listed.
+#: The most users that pay for a policy that are listed.
 PAYERS_MAX = 10
 CLASS_HEADINGS = {
     "by_size": "By size",

@@ -194,7 +194,7 @@ def cluster_use(view: SlurmView, counting: Counting, begin_s: float, end_s: floa
     width = counting.width
 
     def share(name: str, used: int = 0, whole: int = 0) -> TableColumn:
-        """So much of what was used, and of all that there was."""
+        """A part of what was used, and of all that there was."""
 
         def show(row: Whole) -> str:
             return counting.text(used * row.used + whole * row.whole, row.whole)

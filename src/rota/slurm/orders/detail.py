@@ -18,7 +18,7 @@ class Detail(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     #: Tasks of the whole job, with or without ``-n``.
     ntasks: int = 1
-    #: Nodes of the job: so many, whatever was asked for.
+    #: Nodes of the job: this number, whatever was asked for.
     nodes: int = 1
     #: What was really named, because only that is in the environment of the job.
     ntasks_given: bool = False

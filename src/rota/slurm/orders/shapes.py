@@ -1,6 +1,6 @@
 """From tasks to nodes: how many nodes a job of Slurm takes, and what it takes on each.
 
-Rota gives a job so many equal shares, one on each node; what runs inside is the script's affair.
+Rota gives a job equal shares, one on each node; what runs inside is the script's affair.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _memory(order: JobOrder, cpus: int, gpus: int) -> int:
 
 
 def _fewest(order: JobOrder, ntasks: int, each: _PerTask, known: Iterable[Node]) -> int:
-    """The fewest nodes that could hold so many tasks, were they empty."""
+    """The fewest nodes that could hold these tasks, were they empty."""
     if order.ntasks_per_node:
         return max(1, -(-ntasks // order.ntasks_per_node))
     shared = order.has("overcommit")

@@ -186,7 +186,7 @@ class Exchange:
                 self.first = False
 
     def read(self, size: int) -> bytes:
-        """So many bytes of the body of the answer."""
+        """The next ``size`` bytes of the body of the answer."""
         parts = b""
         while len(parts) < size:
             if not self.left:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rota.slurm.site.site_import import ImportedSite, SiteNode, SitePartition
 
 _HEAD = "# Made from a slurm.conf by `rota slurm import`.\n"
-#: Tier 1 is the default priority of a queue; each further tier counts so much more.
+#: Tier 1 is the default priority of a queue; each further tier counts this much more.
 TIER_STEP = 10
 
 

@@ -69,7 +69,7 @@ async def signal_step(context: Context, job_id: int, step: str, number: int) -> 
 
 
 class Warnings:
-    """``--signal=USR1@90``: jobs are warned so many seconds before their limit is over."""
+    """``--signal=USR1@90``: jobs are warned 90 seconds before their limit is over."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rota.slurm.call.wire import Stream
     from rota.slurm.steps.audience import Audience
 
-#: So many jobs are remembered with their steps.
+#: The most jobs that are remembered with their steps.
 JOBS_KEPT = 10_000
 
 

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 #: What stands in place of the kind of an event. No event is called so.
 KIND = "page"
-#: So many events a page has; with fewer than a few it is not worth it.
+#: The events that a page has; with fewer than a few it is not worth it.
 EVENTS, FEW = 2048, 16
-#: The table ``mentions`` says for so many ids in a row on which pages they are. One id each would
+#: The table ``mentions`` says for this many ids in a row on which pages they are. One id each would
 #: take ten times the room; with many, events of one job would be looked for on many pages.
 IDS = 8
 _LEVEL = 6

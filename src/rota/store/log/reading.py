@@ -52,7 +52,7 @@ class EventLog:
             begin, size = part[-1][0], ROWS if is_page(part[-1]) else GROWTH * size
 
     def groups(self, after: int, until: int, size: int) -> Iterator[list[Row]]:
-        """The rows of all events beyond one number up to another one, so many at a time."""
+        """The rows of all events beyond one number up to another one, in groups of ``size``."""
         while found := self.rows(after=after, limit=size):
             if group := [row for row in found if row[0] <= until]:
                 yield group

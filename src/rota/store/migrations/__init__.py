@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 HEAD = "009"
 #: Where the scripts are that make the tables of a fresh database.
 SCRIPTS = Path(__file__).parent.parent
-#: So many tables of another program are named.
+#: The most tables of another program that are named.
 NAMED = 3
 
 

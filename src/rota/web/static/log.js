@@ -3,7 +3,7 @@
 import { $, button, h, put, renew } from "./dom.js";
 import { Refused, note, raw } from "./api.js";
 
-// So many lines are in the document; the oldest go.
+// The most lines in the document; the oldest go.
 const LINES = 5000;
 const TAIL = 2000;
 // So long after a line broke it is tried again.

@@ -7,9 +7,9 @@ import { bars } from "./chart.js";
 const STATES = { free: "free", used: "in use", shared: "shared", reserved: "reserved",
   foreign: "used by others", closed: "closed", broken: "broken", elsewhere: "elsewhere" };
 const strips = new Map();
-// So many people are named beside their colours.
+// The most people that are named beside their colours.
 const OWNERS = 12;
-// So many nodes of a job are named.
+// The most nodes of a job that are named.
 const NODES = 6;
 // A longer name of a job is cut after two lines.
 const LONG = 60;

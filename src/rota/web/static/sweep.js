@@ -12,7 +12,7 @@ const ENDED = new Set([...BAD, "completed", "cancelled"]);
 const WORST = ["failed", "timeout", "node_failed", "unschedulable", "running", "scheduled",
   "preempted", "queued", "held", "cancelled", "completed"
 ];
-// So many elements are asked for what they report: each is a file on its node.
+// The most elements that are asked for what they report: each is a file on its node.
 const ASKED = 200;
 const elements = new Map();
 const figures = new Map();

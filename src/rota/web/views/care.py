@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 TEMPLATE, RIGHT = "care", "operate"
 OK, WARN, FAIL = "ok", "warn", "fail"
 DISK_FAIL_MIB, DISK_WARN_MIB = 100, 1024
-#: Of so many closed nodes the audit is asked by whom.
+#: The most closed nodes for which the audit is asked who closed them.
 CLOSED_MAX = 50
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 TEMPLATE, RIGHT = "now", "read"
 PAGE_ROWS = 50
-#: So many of what starts next are drawn.
+#: The most jobs that start next that are drawn.
 AHEAD = 14
 _NEVER_S = float("inf")
 _RANK = {JobState.RUNNING: 0, JobState.SCHEDULED: 0, JobState.HELD: 2}

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "plan", "read"
-#: So many jobs that ended are drawn, the newest.
+#: The most jobs that ended that are drawn, the newest.
 PAST = 1000
 HOURS_MAX = 168
 NODES_MAX = 60

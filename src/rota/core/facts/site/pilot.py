@@ -21,7 +21,7 @@ class Pilot(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     name: str
     kind: str
-    #: So many at a time, those that wait in the engine included.
+    #: The most at a time, those that wait in the engine included.
     most: int = 4
     #: An allocation ends after so long.
     time_s: int = 3600
