@@ -34,6 +34,13 @@ def state_dir(environment: Mapping[str, str]) -> Path:
     return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "rota"
 
 
+def pretended_dir(environment: Mapping[str, str]) -> Path:
+    """Of ``rota up --pretend``: beside the one of jobs that are run, unless a folder was named."""
+    if environment.get("ROTA_STATE_DIR"):
+        return state_dir(environment)
+    return _xdg(environment, "XDG_STATE_HOME", ".local/state") / "rota-pretended"
+
+
 def config_files(environment: Mapping[str, str]) -> list[Path]:
     """Where ``rota.toml`` may be, the first one that exists counts. ``ROTA_CONFIG`` is the only
     one when it is set. What lies in /etc is for the service of the whole machine alone.
@@ -73,11 +80,14 @@ def personal_folder(environment: Mapping[str, str]) -> Path:
 
 
 def sockets(environment: Mapping[str, str]) -> list[Path]:
-    """Where the API's socket may be, in the order to try them."""
+    """Where the API's socket may be, in the order to try them: machines that are made up come
+    last, and are named only where there are some.
+    """
     own = state_dir(environment) / SOCKET_NAME
     if environment.get("ROTA_STATE_DIR"):
         return [own]
-    return [own, SYSTEM_SOCKET]
+    pretended = pretended_dir(environment) / SOCKET_NAME
+    return [own, SYSTEM_SOCKET, *([pretended] if os.path.exists(pretended) else [])]
 
 
 def system_socket(asked: str) -> str:

@@ -151,6 +151,8 @@ def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monke
     ("arguments", "words"),
     [
         (["sbmit"], "there is no command 'sbmit'; did you mean 'submit'?"),
+        (["kill", "1"], "there is no command 'kill'; did you mean 'cancel'?"),
+        (["ps"], "there is no command 'ps'; did you mean 'queue'?"),
         (["frobnicate"], "there is no command 'frobnicate'; see 'rota --help'"),
         (["submit", "--gpu", "1", "--", "x"], "no such option '--gpu'"),
         (["submit", "--cpus", "x", "--", "y"], "'x' is not valid; expected a number of CPUs"),

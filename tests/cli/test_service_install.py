@@ -119,7 +119,6 @@ def test_the_token_of_an_agent_is_in_a_file_of_root_and_on_no_command_line(tmp_p
         (["install", "--agent"], "--agent goes with --join URL"),
         (["install", "--join", "https://head:8082"], "--join, --token-file and --name go with"),
         (["install", "--agent", "--join", "head"], "--join: 'head' is not valid; expected https"),
-        (["status", "--user"], "rota.service; 'rota service install' writes it"),
         (["remove", "--user"], "there is no "),
     ],
 )
@@ -130,6 +129,22 @@ def test_bad_calls_are_refused_in_one_line(tmp_path, words, line):
 
     assert line in said
     assert len(said.splitlines()) == 1
+
+
+def test_what_is_no_service_says_how_it_becomes_one(tmp_path):
+    home = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"} | _python_path()
+    unit = tmp_path / ".config/systemd/user/rota.service"
+
+    mine = service("status", "--user", expect=3, env=home)
+    node = service("status", "--user", "--agent", expect=3, env=home)
+    unit.parent.mkdir(parents=True)
+    unit.touch()
+    other = service("status", expect=3, env=home)
+
+    install = "'rota service install --user' makes one"
+    assert mine == f"rota: no service of yours: there is no {unit}; {install}\n"
+    assert "'rota service install --agent --join URL --user' makes one" in node
+    assert other == "rota: no service of this machine; see 'rota service status --user'\n"
 
 
 def test_a_session_that_systemd_does_not_know_is_told_what_to_do(tmp_path):

@@ -32,7 +32,7 @@ MADE = (r"(\d+)", r'\{"id":(\d+),.*', r'\{"ids":\[(\d+),.*', r"Submitted batch j
 #: What goes on until it is stopped.
 STAYS = re.compile(r"rota (forward|agent)\b")
 #: What the tests' environment has already.
-PREPARED = re.compile(r"pip install\b")
+PREPARED = re.compile(r"pip install\b|python3 -m venv\b")
 #: How long such a state may take.
 PATIENCE_S = 10.0
 #: What differs from run to run, and what may stand in its place.

@@ -24,8 +24,13 @@ def test_a_second_rota_takes_a_free_port_and_names_the_first(new_box: Callable[.
 
     said = second.rota("up", "--detach").stdout.splitlines()
 
-    assert urlsplit(second.status()["controller"]["url"]).port != 8082
+    port = urlsplit(second.status()["controller"]["url"]).port
+    assert port != 8082
     assert "port 8082" in said[1]
+    second.down()
+    first.down()
+    second.up()
+    assert urlsplit(second.status()["controller"]["url"]).port == port, "people were told this one"
 
 
 def test_a_rota_on_the_wanted_port_is_told_from_another_program(box: Box) -> None:
@@ -34,6 +39,7 @@ def test_a_rota_on_the_wanted_port_is_told_from_another_program(box: Box) -> Non
         taken = other.getsockname()[1]
 
         lines = neighbour(port, own=1), neighbour(taken, own=1), neighbour(taken, own=taken)
+        head = neighbour(port, own=1, runs_jobs=False)
 
     me = getpass.getuser()
     assert lines == (
@@ -41,6 +47,7 @@ def test_a_rota_on_the_wanted_port_is_told_from_another_program(box: Box) -> Non
         f"port {taken} is taken by another program of {me}",
         "",
     )
+    assert head == f"{me} runs a Rota here too, on port {port}", "it hands out nothing here"
 
 
 def test_a_port_that_was_asked_for_is_not_exchanged(box: Box, new_box: Callable[..., Box]) -> None:

@@ -139,9 +139,14 @@ def test_what_cannot_be_forwarded_is_refused_in_one_line(site: Site):
     site.head.reach(running, "running")
     odd = site.head.refusal("forward", str(running), "80:web:3")
     no_task = site.head.refusal("forward", str(running), "8888", "--task", "7")
+    ended = site.head.ran(["true"])["id"]
+    late = site.head.refusal("forward", str(ended), "8888")
     site.head.api("DELETE", f"/jobs/{running}")
 
-    assert waits == f"rota: job {held} is held; only a running job can be entered"
+    assert late == f"rota: job {ended} has ended (completed), and its ports with it"
+    assert waits == (
+        f"rota: job {held} is held and has no ports yet; --wait waits until it listens"
+    )
     assert unknown == "rota: there is no job 99999"
     assert odd.startswith("rota: port: '80:web:3' is not valid; expected [LOCAL:]REMOTE")
     assert no_task == f"rota: job {running} has no task 7"

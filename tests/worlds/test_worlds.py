@@ -124,3 +124,16 @@ def _digests_in_a_process(hash_seed: str) -> list[str]:
         capture_output=True, text=True, timeout=280, check=True,
     )  # fmt: skip
     return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [(["--help"], 0), (["many"], 2), (["leases", "3-"], 2), (["1", "2"], 2)],
+)
+def test_worlds_by_hand_say_what_they_take(words: list[str], code: int) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "rota.worlds", *words], capture_output=True, text=True
+    )
+
+    assert done.returncode == code
+    assert (done.stderr if code else done.stdout).startswith("usage: python -m rota.worlds ")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from rota import node_keys
 from rota.api.people import PEOPLE
 from rota.controller.agents.job_tokens import PREFIX
+from rota.controller.commands.access import missing_role
 from rota.core.facts.errors import Forbidden, Rejected
 from rota.core.facts.tenant import VIA_TOKEN, Access, Actor
 from rota.node_keys import digest_of, id_of
@@ -188,8 +189,7 @@ def require(actor: Actor, right: str) -> None:
     """Raise ``Forbidden`` unless the actor's role has the right."""
     allowed: Iterable[Access] = RIGHTS.get(right, frozenset())
     if actor.access not in allowed:
-        roles = " or ".join(role for role in Access if role in allowed) or "nobody"
-        raise Forbidden(f"{actor.user} has the role {actor.access}; this needs {roles}")
+        raise Forbidden(missing_role(actor, [role for role in Access if role in allowed]))
     if actor.job and right not in JOB_RIGHTS:
         raise Forbidden(f"job {actor.job} may not do this with its own token; its user may")
     if actor.project and right not in JOB_RIGHTS:

@@ -71,6 +71,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     limits: UserLimits = UserLimits()
     #: What follows from what is measured.
     gpus: GpuSettings = GpuSettings()
+    #: Its machines are made up, and each answer says so.
+    pretended: bool = False
 
 
 class Context:

@@ -74,3 +74,7 @@ class ControllerPlan(msgspec.Struct, frozen=True, kw_only=True):
     secrets_key_file: str = ""
     #: Wait while another controller leads on the database, and take over when it ends.
     standby: bool = False
+    #: Whether jobs run on this machine.
+    runs_jobs: bool = True
+    #: Its machines are made up, and each answer says so.
+    pretended: bool = False

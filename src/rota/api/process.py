@@ -187,7 +187,8 @@ async def _serve(plan: ControllerPlan, folder: Path, sockets: list[socket.socket
         await door.start()
     remark = ""
     if not plan.standby:  # A head has a port of its own, and is waited for.
-        remark = await asyncio.to_thread(neighbour, plan.port, sockets[-1].getsockname()[1])
+        own = sockets[-1].getsockname()[1]
+        remark = await asyncio.to_thread(neighbour, plan.port, own, plan.runs_jobs)
     # Before the first answer: what is told of a Rota that answers stands in the record.
     grpc = typed[0].address if typed else ""
     _write_record(folder, url, store.name, grpc=grpc, remark=remark)
@@ -222,6 +223,7 @@ def _settings(plan: ControllerPlan, url: str, fingerprint: str, database: str) -
         limits=plan.limits,
         gpus=plan.gpus,
         collectors=load_collectors(plan.collectors),
+        pretended=plan.pretended,
     )
 
 

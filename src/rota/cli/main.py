@@ -22,6 +22,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
     "Jobs": {
         "run": ("jobs.run:run", "Submit a job and follow it; exits with the job's code"),
         "submit": ("submit.submit:submit", "Submit a job; prints its id"),
+        "new": ("submit.new:new", "Write a script to start from"),
         "redo": ("jobs.redo:redo", "Submit a job again, with other options if you like"),
         "queue": ("jobs.queue:queue", "List jobs"),
         "show": ("jobs.show:show", "Everything about one job"),
@@ -99,6 +100,17 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
 _FOUND = {name: place for section in COMMANDS.values() for name, place in section.items()}
 #: Other names, which the help does not list.
 ALIASES = {"events": "audit"}
+#: What other programs call it: offered, and never done unasked.
+ELSEWHERE = {
+    **dict.fromkeys(("kill", "stop", "delete", "rm", "remove"), "cancel"),
+    **dict.fromkeys(("ps", "ls", "list", "jobs", "stat"), "queue"),
+    **dict.fromkeys(("log", "tail", "cat"), "logs"),
+    **dict.fromkeys(("info", "describe", "job"), "show"),
+    **dict.fromkeys(("start", "serve", "init"), "up"),
+    **dict.fromkeys(("add", "batch", "enqueue"), "submit"),
+    **dict.fromkeys(("retry", "restart", "rerun"), "redo"),
+    "template": "new",
+}
 
 EPILOG = """\b
 Examples:
@@ -137,7 +149,8 @@ class LazyGroup(click.Group):
         if name not in known and not name.startswith("-") and not ctx.resilient_parsing:
             from difflib import get_close_matches
 
-            close = get_close_matches(name, _FOUND, n=1)
+            meant = ELSEWHERE.get(name)
+            close = [meant] if meant else get_close_matches(name, _FOUND, n=1)
             hint = f"did you mean '{close[0]}'?" if close else "see 'rota --help'"
             raise click.UsageError(f"there is no command '{name}'; {hint}")
         return super().resolve_command(ctx, args)

@@ -10,17 +10,20 @@ from __future__ import annotations
 
 import os
 import shutil
+import warnings
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from rota.client import asking, calls
 from rota.client.builder import Job
+from rota.client.errors import ClientError
 from rota.client.handle import Family, JobHandle, as_completed, gather
-from rota.client.http import Client, check_url, new_key
+from rota.client.http import Client, new_key
 from rota.client.making import Maker, RequestOrder
 from rota.client.options import OPEN, Calling, JobFunction, Options, opening
 from rota.client.status import JobFailed, Plan
 from rota.client.verbs import Verbs
 from rota.client.watcher import Watcher
+from rota.client.wire.ways import check_url
 
 if TYPE_CHECKING:
     import socket
@@ -56,6 +59,7 @@ class ClusterContext(Calling, Verbs):
         python: str = "",
     ) -> None:
         self.maker = Maker(folder, python)
+        client.remark = warnings.warn
         super().__init__(client, self.maker.results)
         self._on_close = on_close
         self._watcher = Watcher(client.twin())
@@ -269,7 +273,8 @@ def results_of(record: Mapping[str, Any]) -> int:
 def connect(
     url: str = "", token: str = "", *, folder: str = "", python: str = ""
 ) -> ClusterContext:
-    """A running Rota: at ``url``, or found as the command line finds it.
+    """A running Rota: at ``url``, or found as the command line finds it; ``Unreachable`` where
+    nothing answers.
 
     ``folder`` is for calls and items that are too large to travel with the job, and for results;
     where there are several machines, one that they share. ``python`` is the interpreter of jobs.
@@ -279,4 +284,10 @@ def connect(
         check_url(url, "url")
         environment["ROTA_URL"] = url
     environment |= {"ROTA_TOKEN": token} if token else {}
-    return ClusterContext(Client.from_environment(environment), folder=folder, python=python)
+    client = Client.from_environment(environment)
+    try:
+        client.knock()
+    except ClientError as error:
+        # Where it was looked for inside of us helps nobody.
+        raise error.with_traceback(None) from None
+    return ClusterContext(client, folder=folder, python=python)

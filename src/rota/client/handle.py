@@ -149,6 +149,10 @@ class JobHandle(JobReference, Future[T]):
         pieces = self._desk.log_pieces(self, stream, task, tail, follow=follow)
         return pieces if follow else "".join(pieces)
 
+    def stderr(self, *, task: int = 0, tail: int | None = None) -> str:
+        """What it has written to standard error so far: ``logs("stderr")``."""
+        return self.logs("stderr", task=task, tail=tail)
+
     def progress(self, task: int = 0) -> dict[str, Any] | None:
         """What it last said with ``rota.context().progress()``; None before it said anything."""
         return self._desk.progress(self, task)

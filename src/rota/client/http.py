@@ -12,18 +12,19 @@ import time
 from http.client import HTTPConnection, HTTPException, HTTPMessage, HTTPResponse
 from itertools import product
 from typing import TYPE_CHECKING, Any, NoReturn
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import quote, urlencode
 
 from rota import logins, paths
 from rota.client.errors import ClientError, NobodyThere, Refused, Unreachable
 from rota.client.wire.answers import decode
 from rota.client.wire.leading import await_answer
 from rota.client.wire.sending import encode, given
-from rota.client.wire.ways import KNOCK_S, connection_to
+from rota.client.wire.ways import KNOCK_S, check_url, connection_to
 from rota.heads import LEADER_HEADER, MAX_LAG_HEADER, addresses_of
+from rota.pretended import HEADER, REMARK
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import IO
 
 API = "/api/v1"
@@ -52,6 +53,8 @@ class Client:
         self.stream_headers = HTTPMessage()
         #: How many seconds behind the answer of a head that stands by may be; empty: none may.
         self.max_lag = ""
+        #: Told what people must know of the server, whatever they asked of it.
+        self.remark: Callable[[str], object] = lambda _: None
         self._connection: HTTPConnection | None = None
         self._streams: set[socket.socket] = set()
         self._prefix = ""
@@ -79,7 +82,7 @@ class Client:
     def twin(self) -> Client:
         """Another client of the same server, for another thread: this one is for one at a time."""
         twin = Client(list(self.addresses), self.token, self.fingerprint)
-        twin.max_lag = self.max_lag
+        twin.max_lag, twin.remark = self.max_lag, self.remark
         return twin
 
     def own_host(self) -> str:
@@ -101,6 +104,11 @@ class Client:
         connection.connect()
         connection.sock.settimeout(None)
         return connection.sock
+
+    def knock(self) -> None:
+        """Open the connection now. Of several heads one may be on its way: they are waited for."""
+        if not self._has_heads:
+            self._connection = self._connect(CONNECT_TIMEOUT_S)
 
     def close(self) -> None:
         if self._connection is not None:
@@ -216,7 +224,7 @@ class Client:
             try:
                 target = self._target(path, parameters)
                 connection.request("GET", target, headers=self._headers("*/*"))
-                response = connection.getresponse()
+                response = self._heard(connection.getresponse())
             except (OSError, HTTPException) as error:
                 self._streams.discard(sock)
                 connection.close()
@@ -301,7 +309,7 @@ class Client:
                 others = self.addresses[1:] if self._has_heads else ()
                 if others:
                     await_answer(connection.sock, others, self.fingerprint, timeout_s)
-                response = connection.getresponse()
+                response = self._heard(connection.getresponse())
                 self.has_answered = True
                 return response
             except TimeoutError:
@@ -313,6 +321,11 @@ class Client:
                 self.close()
                 if fresh or not repeatable:
                     self._broken(error)
+
+    def _heard(self, response: HTTPResponse) -> HTTPResponse:
+        if response.headers.get(HEADER):
+            self.remark(REMARK)
+        return response
 
     def _target(self, path: str, parameters: Mapping[str, object] | None) -> str:
         query = given(parameters or {})
@@ -372,25 +385,3 @@ def segment(text: object) -> str:
     if not name or "/" in name:
         raise ClientError(f"name: {name!r} is not valid; expected at least one character and no /")
     return quote(name, safe="")
-
-
-def check_url(url: str, field: str = "ROTA_URL") -> None:
-    """Refuse what cannot be the address of a Rota, or those of its heads with commas in between.
-
-    ``field`` is where it was given.
-    """
-    if len(urls := addresses_of(url)) > 1:
-        for one in urls:
-            check_url(one, field)
-        return
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 - raises when it is no number
-    except ValueError:
-        parts = urlsplit("")
-    path_only = parts.scheme == "unix" and parts.path
-    if not path_only and not (parts.scheme in {"http", "https"} and parts.hostname):
-        raise ClientError(
-            f"{field}: {url!r} is not valid; "
-            "expected https://HOST:PORT, http://HOST:PORT or unix:///PATH"
-        )

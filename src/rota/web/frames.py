@@ -71,14 +71,15 @@ def rights_of(actor: Actor | None) -> list[str]:
     return [right for right, roles in RIGHTS.items() if actor is not None and actor.access in roles]
 
 
-def frame(page: str, actor: Actor | None, **words: Any) -> PageAnswer:
-    """A page without what changes on it."""
+def frame(page: str, actor: Actor | None, pretended: bool, **words: Any) -> PageAnswer:
+    """A page without what changes on it; it says where the machines are ``pretended``."""
     can = rights_of(actor)
     text = _templates().get_template(f"{page}.html")
     body = text.render(
         page=page,
         static=f"{STATIC}{mark()}",
         version=__version__,
+        pretended=pretended,
         user=actor.user if actor is not None else "",
         role=str(actor.access) if actor is not None else "",
         can=can,

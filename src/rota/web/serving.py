@@ -89,7 +89,8 @@ async def _look(context: Context, identify: Identify, scope: Scope) -> PageAnswe
         return await entry.enter(context, scope, room_of(context).use_link(code))
     if path == "/web/sign-in":
         place = entry.place_of(query.get("next", ""))
-        return frame("sign_in", None, next=place, used="used" in query)
+        made_up = context.settings.pretended
+        return frame("sign_in", None, made_up, next=place, used="used" in query)
     words = [unquote(word) for word in path.removeprefix("/web/").strip("/").split("/")]
     if words[0] == "feed":
         asked = PageRequest(context, known(identify, scope), words[2:], query)
@@ -108,6 +109,7 @@ async def _look(context: Context, identify: Identify, scope: Scope) -> PageAnswe
 async def _page(name: str, asked: PageRequest) -> PageAnswer:
     """The frame of a page; one that says what is wrong where there is no such thing."""
     view = VIEWS.get(name)
+    made_up = asked.context.settings.pretended
     try:
         if view is None:
             raise NotFound(f"there is no page {name}")
@@ -117,8 +119,8 @@ async def _page(name: str, asked: PageRequest) -> PageAnswer:
         return redirect(found.place)
     except RotaError as error:
         status = errors.problem_of(error)[0].status
-        return frame("trouble", asked.actor, trouble=str(error))._replace(status=status)
-    return frame(view.TEMPLATE, asked.actor, **words)
+        return frame("trouble", asked.actor, made_up, trouble=str(error))._replace(status=status)
+    return frame(view.TEMPLATE, asked.actor, made_up, **words)
 
 
 def known(identify: Identify, scope: Scope) -> Actor:

@@ -29,9 +29,10 @@ from rota.api.unread import WHOSE
 from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
+from rota.pretended import HEADER
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping, MutableMapping, Sequence
 
     from rota.api.asgi import App, Receive, Scope, Send
     from rota.api.context import Context
@@ -85,6 +86,8 @@ class Front:
         #: What anybody may read: health and documentation, by path.
         self._pages = pages
         self._methods = methods
+        #: What every answer says of this Rota.
+        self._marks = [(HEADER.encode(), b"1")] if context.settings.pretended else []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         LOST.set(scope.get(GONE))
@@ -100,7 +103,7 @@ class Front:
         return counted
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        send = timed(self.context, scope, _with_id(scope, send))
+        send = timed(self.context, scope, _with_id(scope, send, self._marks))
         plain = send
         send = self.context.unread.bounded(scope, plain, partial(_send_problem, plain))
         try:
@@ -143,7 +146,7 @@ class Front:
             media = (b"content-type", errors.MEDIA_TYPE.encode())
             return Reply(problem.status, [media, *more], errors.encode_problem(problem))
         media = (b"content-type", b"application/json")
-        return Reply(answer.status, [media, *answer.headers], answer.body)
+        return Reply(answer.status, [media, *answer.headers, *self._marks], answer.body)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         path, method = scope["path"], scope["method"]
@@ -315,16 +318,17 @@ async def _send_page(send: Send, method: str, page: Page) -> None:
         raise errors.WrongMethod.bad("method", method, allowed)
 
 
-def _with_id(scope: Scope, send: Send) -> Send:
-    """Every answer names its request, as the caller did, else by a name of ours; no browser takes
-    it for anything else than it says."""
+def _with_id(scope: Scope, send: Send, marks: Sequence[tuple[bytes, bytes]]) -> Send:
+    """Every answer names its request, as the caller did, else by a name of ours, and what marks
+    this Rota; no browser takes it for anything else than it says."""
     given = _header(scope, REQUEST_ID)
     plain = 0 < len(given) <= REQUEST_ID_MAX and given.isascii() and given.isprintable()
     name = given.encode() if plain else secrets.token_hex(8).encode()
 
     async def sent(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), (REQUEST_ID, name), _AS_IT_IS]
+            more = ((REQUEST_ID, name), _AS_IT_IS, *marks)
+            message["headers"] = [*message.get("headers", ()), *more]
         await send(message)
 
     return sent

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from rota.core.facts.errors import RotaError
+from rota.pretended import HEADER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,9 @@ BACKLOG = 2048
 #: How long the program that has our port may take to say what it is.
 ASK_S = 1.0
 _LISTENS = "0A"
+#: In the state folder: the free port that was found where nobody chose one.
+PORT = "port"
+ROTA, PRETENDED, OTHER = "a Rota", "a pretended Rota", "another program"
 
 
 class CannotStart(RotaError):
@@ -70,10 +74,12 @@ def _make_folder(path: str) -> None:
 def tcp_socket(host: str, port: int, folder: Path, *, chosen: bool) -> socket.socket:
     """A socket at the port; with 0, and with one that nobody chose and that is taken, at any.
 
-    After a crash it is the port that people were told before.
+    The next start takes the port that people were told before, after a crash as well.
     """
     if not port or not chosen:
         port = _port_before(folder) or port
+    if not port:
+        return _any_port(host, folder)
     try:
         return _listen(host, port)
     except OSError as error:
@@ -82,7 +88,14 @@ def tcp_socket(host: str, port: int, folder: Path, *, chosen: bool) -> socket.so
             raise CannotStart(
                 f"cannot listen on {host}:{port}: {why}; choose another with --listen"
             ) from None
-    return _listen(host, 0)
+    return _any_port(host, folder)
+
+
+def _any_port(host: str, folder: Path) -> socket.socket:
+    """A free port, written down for the next start."""
+    sock = _listen(host, 0)
+    (folder / PORT).write_text(f"{sock.getsockname()[1]}\n")
+    return sock
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -106,13 +119,22 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _port_before(folder: Path) -> int:
-    """The port of the record that a controller left behind when it was killed; 0: none, taken."""
-    try:
-        port = urlsplit(json.loads((folder / "controller.json").read_text())["url"]).port or 0
-        with socket.create_server(("", port)):
-            return port
-    except (OSError, ValueError, KeyError, TypeError):
-        return 0
+    """The port of the record that a controller left behind when it was killed, else the free one
+    that was found last; 0: there was none, or it is taken."""
+    for find in (_recorded_port, _found_port):
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            port = find(folder)
+            with socket.create_server(("", port)):
+                return port
+    return 0
+
+
+def _recorded_port(folder: Path) -> int:
+    return urlsplit(json.loads((folder / "controller.json").read_text())["url"]).port or 0
+
+
+def _found_port(folder: Path) -> int:
+    return int((folder / PORT).read_text())
 
 
 def url_of(sock: socket.socket, scheme: str) -> str:
@@ -120,8 +142,11 @@ def url_of(sock: socket.socket, scheme: str) -> str:
     return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
-def neighbour(port: int, own: int) -> str:
-    """Who has the port that we would have taken, in one line; empty: we have it."""
+def neighbour(port: int, own: int, runs_jobs: bool = True) -> str:
+    """Who has the port that we would have taken, in one line; empty: we have it.
+
+    Two that both run jobs on this machine know nothing of each other's.
+    """
     owner = next((uid for at, uid in _listening() if at == port), None)
     if own == port or owner is None:
         return ""
@@ -129,9 +154,11 @@ def neighbour(port: int, own: int) -> str:
         name = pwd.getpwuid(owner).pw_name
     except KeyError:
         name = f"user {owner}"
-    if not _is_rota(port):
-        return f"port {port} is taken by another program of {name}"
-    return f"{name} runs a Rota here too, on port {port}: both hand out the same CPUs and GPUs"
+    kind = _kind_of(port)
+    if kind == ROTA:
+        twice = ": both hand out the same CPUs and GPUs" if runs_jobs else ""
+        return f"{name} runs a Rota here too, on port {port}{twice}"
+    return f"port {port} is taken by {kind} of {name}"
 
 
 def _listening() -> Iterator[tuple[int, int]]:
@@ -143,8 +170,8 @@ def _listening() -> Iterator[tuple[int, int]]:
                     yield int(fields[1].rpartition(":")[2], 16), int(fields[7])
 
 
-def _is_rota(port: int) -> bool:
-    """Whether it asks for a token in our words."""
+def _kind_of(port: int) -> str:
+    """What listens there: a Rota asks for a token in our words."""
     secure = ssl.create_default_context()
     secure.check_hostname, secure.verify_mode = False, ssl.CERT_NONE
     for line in (
@@ -154,6 +181,9 @@ def _is_rota(port: int) -> bool:
         trouble = (OSError, http.client.HTTPException, ValueError)
         with contextlib.suppress(*trouble), contextlib.closing(line):
             line.request("GET", "/api/v1/status")
-            answer = json.loads(line.getresponse().read(65_536))
-            return isinstance(answer, dict) and answer.get("code") == "unauthenticated"
-    return False
+            response = line.getresponse()
+            answer = json.loads(response.read(65_536))
+            if isinstance(answer, dict) and answer.get("code") == "unauthenticated":
+                return PRETENDED if response.headers.get(HEADER) else ROTA
+            return OTHER
+    return OTHER

@@ -17,8 +17,9 @@ from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import ForgetUsage
 from rota.core.derived.holdings import price_of, uncharged_s
-from rota.core.derived.usage import DAYS_KEPT, Spent, Usage, rate_of, usage_key
+from rota.core.derived.usage import DAY_S, DAYS_KEPT, Spent, Usage, rate_of, usage_key
 from rota.core.facts.errors import Rejected
+from rota.core.words.units import parse_when
 from rota.scheduling.order.fairshare import ShareRow, shares_of
 
 if TYPE_CHECKING:
@@ -107,11 +108,11 @@ def not_charged(cluster: Cluster) -> Iterator[tuple[str, Spent, float]]:
         yield usage_key(job.spec.user, job.spec.project), rate, start_s
 
 
-def _running(cluster: Cluster, since_s: float, now_s: float) -> dict[str, Spent]:
-    """What live attempts have used since a moment, by account."""
+def _running(cluster: Cluster, since_s: float, until_s: float) -> dict[str, Spent]:
+    """What live attempts have used between two moments, by account."""
     found: dict[str, Spent] = {}
     for account, rate, start_s in not_charged(cluster):
-        seconds = max(0.0, now_s - max(since_s, start_s))
+        seconds = max(0.0, until_s - max(since_s, start_s))
         found.setdefault(account, Spent()).add(rate, seconds)
     return found
 
@@ -133,15 +134,17 @@ def budget_views(cluster: Cluster, now_s: float) -> list[BudgetView]:
     return found
 
 
-def usage_rows(cluster: Cluster, since_s: float, now_s: float) -> list[UsageRow]:
-    """Every account that has used or holds something."""
+def usage_rows(
+    cluster: Cluster, since_s: float, now_s: float, until_s: float | None = None
+) -> list[UsageRow]:
+    """Every account that has used or holds something; its use up to now, or to an earlier end."""
     half_life_s = cluster.policy.share.half_life_s
-    running = _running(cluster, since_s, now_s)
+    running = _running(cluster, since_s, now_s if until_s is None else until_s)
     rows = []
     for key in sorted({*cluster.accounts.usage, *running}):
         user, _, project = key.partition("\n")
         usage = cluster.accounts.usage.get(key) or Usage(user, project, Spent(), days={})
-        period = usage.since(since_s)
+        period = usage.since(since_s) if until_s is None else usage.between(since_s, until_s)
         period.add(running.get(key, Spent()))
         holders = cluster.census.active_in.get(("user", user), {})
         jobs = sum(cluster.jobs[job].spec.project == project for job in holders)
@@ -169,6 +172,13 @@ def _share_view(row: ShareRow) -> ShareView:
     )
 
 
+def _moment(name: str, text: str, now_s: float) -> float:
+    try:
+        return parse_when(text, now_s)
+    except (ValueError, OverflowError):
+        raise Rejected.bad(name, text, "a moment such as 2026-11-15T18:00:00Z") from None
+
+
 @get("/usage", summary="Who uses how much, and who is entitled to what", opt={"right": "read"})
 async def usage(
     request: Asking,
@@ -177,20 +187,28 @@ async def usage(
     period_s: Annotated[
         int, QueryParameter(description="The period in seconds", ge=1, le=DAYS_KEPT * 86400)
     ] = 7 * 86400,
+    since: Annotated[str, QueryParameter(description="When it begins, instead")] = "",
+    until: Annotated[str, QueryParameter(description="When it ends; empty: now")] = "",
     limit: params.PartSize = None,
     cursor: params.Cursor = "",
 ) -> UsageView:
     """Use in a period, what fair share remembers, and targets; days are counted in UTC."""
     host = context_of(request).host
     now_s = host.clock.now_s()
-    rows = usage_rows(host.cluster, now_s - period_s, now_s)
+    until_s = min(now_s, _moment("until", until, now_s) if until else now_s)
+    since_s = _moment("since", since, now_s) if since else until_s - period_s
+    if not now_s - DAYS_KEPT * DAY_S <= since_s < until_s:
+        raise Rejected.because(
+            "since", since, f"a period begins before it ends, and {DAYS_KEPT} days ago at the most"
+        )
+    rows = usage_rows(host.cluster, since_s, now_s, until_s if until else None)
     shares = shares_of(host.cluster, now_s)
     budgets = budget_views(host.cluster, now_s)
     wanted = [r for r in rows if user in ("", r.user) and project in ("", r.project)]
     page, after = ListPart(limit, cursor).of(wanted, lambda row: f"{row.user}\n{row.project}")
     return UsageView(
-        since=when(now_s - period_s),
-        until=when(now_s),
+        since=when(since_s),
+        until=when(until_s),
         currency=host.cluster.policy.prices.currency,
         items=page,
         cursor=after,

@@ -80,6 +80,8 @@ class StatusView(msgspec.Struct):
     #: Who the caller is taken for.
     user: str
     access: Access
+    #: The machines are made up, and nothing is executed.
+    pretended: bool = False
     #: Something that people must know now, such as many nodes gone at once; empty: nothing.
     warning: str = ""
     #: The inventory of GPUs outside; null: none.
@@ -128,6 +130,7 @@ async def status(request: Asking) -> StatusView:
         nodes=len(host.cluster.nodes),
         user=actor.user,
         access=actor.access,
+        pretended=context.settings.pretended,
         warning=host.warning or _quotas(context),
         inventory=_inventory(context),
         heads=head_views(context),

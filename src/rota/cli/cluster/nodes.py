@@ -167,6 +167,10 @@ def node() -> None:
     """One node: show it, let it in, take it out of service, put it back, mark it, remove it."""
 
 
+# As the siblings of this group call it.
+node.add_command(nodes, "list")
+
+
 @node.command(short_help="Give jobs only some of its devices.")
 @click.argument("name")
 @click.argument("chosen", metavar="INDEX,…|all")

@@ -74,7 +74,8 @@ def add(as_json: bool, quiet: bool, **given: Any) -> None:
     rota reserve add --gpu 0,1 --node box --project vision --start 'mon 9:00' --until 'mon 17:00'
     rota reserve add --nodes n[1-4] --maintenance --start 'tomorrow 6:00' --duration 2h
 
-    It is refused when what it promises is promised to somebody else at any moment of it.
+    It is refused when what it promises is promised to somebody else at any moment of it. For
+    operators.
     """
     answer = session.connect().post("/reservations", body_of(given, time.time()))
     if as_json:
@@ -185,12 +186,13 @@ def show(number: int, as_json: bool) -> None:
 
 @reserve.command()
 @click.argument("numbers", metavar="ID…", type=types.COUNT, nargs=-1, required=True)
-def remove(numbers: tuple[int, ...]) -> None:
+@quiet_option
+def remove(numbers: tuple[int, ...], quiet: bool) -> None:
     """Remove reservations, by their ids; jobs that use them go on."""
     client = session.connect()
     for number in numbers:
         client.delete(f"/reservations/{number}")
-        click.echo(f"removed {number}")
+        click.echo(number if quiet else f"removed {number}")
 
 
 # As other schedulers call it.

@@ -56,7 +56,8 @@ def headline(status: dict[str, Any]) -> str:
     counts = status.get("jobs") or {}
     jobs = "  ".join(f"{state} {count}" for state, count in counts.items() if count)
     controller = status.get("controller") or {}
-    return render.clean(f"rota {controller.get('version', '')}  {jobs or 'no jobs'}")
+    pretended = "  PRETENDED MACHINES" if status.get("pretended") else ""
+    return render.clean(f"rota {controller.get('version', '')}{pretended}  {jobs or 'no jobs'}")
 
 
 def _node_line(node: dict[str, Any]) -> str:

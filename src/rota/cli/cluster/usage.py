@@ -11,9 +11,10 @@ import click
 
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import render, session, types
+from rota.cli.shared.job_fields import local_time
 from rota.cli.shared.options import json_option
 from rota.core.facts.site.prices import money
-from rota.core.words.units import format_duration
+from rota.core.words.units import format_duration, format_when
 
 _USE = (
     render.Column("USER", shrinks=True, least=5),
@@ -134,6 +135,10 @@ def _hours(hours: float) -> str:
 @click.option("--user", "-u", help="Only this user.")
 @click.option("--project", "-p", help="Only this project.")
 @click.option("--period", type=types.DURATION, default="7d", help="Up to 62d.  [default: 7d]")
+@click.option(
+    "--since", type=types.PAST, help="The period begins: 2026-11-01, mon 9:00, 30d (ago)."
+)
+@click.option("--until", type=types.PAST, help="It ends: 2026-12-01.  [default: now]")
 @click.option("--cost", is_flag=True, help="What it cost, and what budgets leave.")
 @click.option("--csv", "as_csv", is_flag=True, help="Use and cost of the period as CSV.")
 @click.option("--reset", is_flag=True, help="Forget what -u or -p (or with --all everybody) used.")
@@ -143,6 +148,8 @@ def usage(
     user: str | None,
     project: str | None,
     period: int,
+    since: float | None,
+    until: float | None,
     cost: bool,
     as_csv: bool,
     reset: bool,
@@ -155,9 +162,9 @@ def usage(
         return
     if everybody:
         raise click.UsageError("--all goes with --reset only")
-    answer = session.connect().get(
-        "/usage", user=user or None, project=project or None, period_s=period
-    )
+    bounds = {"since": since and format_when(since), "until": until and format_when(until)}
+    asked = {"user": user or None, "project": project or None, "period_s": period, **bounds}
+    answer = session.connect().get("/usage", **asked)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
@@ -165,13 +172,19 @@ def usage(
         click.echo(cost_csv(answer), nl=False)
         return
     width = terminal_width()
-    click.echo(f"the last {format_duration(period)}:")
+    click.echo(_heading(answer, period, bounds))
     if cost:
         click.echo("\n".join(cost_table(answer, width)))
         return
     click.echo("\n".join(use_table(answer["items"], width)))
     if answer["shares"]:
         click.echo("\nfair share:\n" + "\n".join(share_table(answer["shares"], width)))
+
+
+def _heading(answer: dict[str, Any], period: int, bounds: dict[str, str | float | None]) -> str:
+    if any(bounds.values()):
+        return f"{local_time(answer['since'])} to {local_time(answer['until'])}:"
+    return f"the last {format_duration(period)}:"
 
 
 def _reset(user: str | None, project: str | None, everybody: bool, as_json: bool) -> None:

@@ -202,11 +202,17 @@ def _place_of(client: Client, job: int, task: int) -> tuple[str, float]:
     """Where the task runs, and how soon a port is told of there."""
     shown: dict[str, Any] = client.get(f"/jobs/{job}")
     if shown["state"] != "running":
-        raise ClientError(f"job {job} is {shown['state']}; only a running job can be entered")
+        raise ClientError(_no_ports(job, shown))
     found = [one for one in shown["attempts"] if one["task"] == task]
     if not found:
         raise ClientError(f"job {job} has no task {task}")
     return str(found[-1]["node"]), ENGINE_PROBE_S if found[-1].get("external_id") else PROBE_S
+
+
+def _no_ports(job: int, shown: dict[str, Any]) -> str:
+    if shown.get("ended_at"):
+        return f"job {job} has ended ({shown['state']}), and its ports with it"
+    return f"job {job} is {shown['state']} and has no ports yet; --wait waits until it listens"
 
 
 @click.command(help=_HELP)

@@ -20,6 +20,7 @@ from rota.cli.shared.options import (
 from rota.cli.submit import request, surroundings
 from rota.cli.submit.submit import output_options
 from rota.cli.submit.submit_options import change_options
+from rota.cli.submit.sweep import Sweep, parse_param
 from rota.client.errors import ClientError
 from rota.client.http import new_key
 from rota.core.words.units import format_indices
@@ -35,12 +36,13 @@ rota redo 12 --mem 64G --time 8h       with other options
 rota redo 12 -- python train.py -v     with another command
 rota redo 12 --with-dependents         and everything that waited for it
 rota redo 15 --failed                  of an array, the elements that failed
+rota redo 15 --param lr=0.3,0.5        of a sweep, with other values for lr alone
 """
 
 #: What belongs to the first submission and is not taken over.
 _ONCE = ("begin_at", "hold", "depends_on", "depends_any")
 #: Wrapping happened when the job was first submitted.
-_NOT_HERE = frozenset({"prologue", "epilogue", "params", "param_file", "no_env", "stdin"})
+_NOT_HERE = frozenset({"prologue", "epilogue", "param_file", "no_env", "stdin"})
 
 
 def _options() -> list[click.Parameter]:
@@ -58,7 +60,7 @@ def again(
 ) -> dict[str, Any]:
     """The stored request with the new options on top; resources are changed one by one."""
     body = {key: value for key, value in stored.items() if key not in _ONCE}
-    fields = request.option_fields(given, parent)
+    fields = request.option_fields(given, parent, _other_values(stored, given))
     resources = {**(body.get("resources") or {}), **fields.pop("resources", {})}
     body |= fields
     if resources:
@@ -67,6 +69,18 @@ def again(
         body = {key: value for key, value in body.items() if key not in {"script", "script_args"}}
         body["command"] = command
     return body
+
+
+def _other_values(stored: dict[str, Any], given: dict[str, Any]) -> Sweep | None:
+    """What ``--param`` does not name of a sweep, each row of values once; None: there is none."""
+    table = stored.get("parameters") or {"names": [], "rows": []}
+    names = table["names"]
+    fresh = {parse_param(text)[0] for text in given.get("params", ())}
+    kept = [at for at, name in enumerate(names) if name not in fresh]
+    if not fresh or not kept:
+        return None
+    rows = dict.fromkeys(tuple(str(row[at]) for at in kept) for row in table["rows"])
+    return Sweep([names[at] for at in kept], [list(row) for row in rows])
 
 
 def only_failed(client: Client, array: int, stored: dict[str, Any]) -> dict[str, Any]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
+import stat
 import sys
+import termios
 import threading
 import time
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 
 import click
@@ -41,11 +46,14 @@ Takes the options of 'rota submit'. Ctrl-C asks whether to cancel the job, and c
 pressed again (at once when this is no terminal). A job whose output nobody reads any more (| head)
 is cancelled, too. When the terminal goes away (ssh is cut, a laptop sleeps) the job goes on:
 'rota logs -f JOB' shows the rest. With --pty the job gets a terminal, and yours is
-attached to it (see 'rota attach --help'). Use --stdin /dev/null inside a loop that reads.
+attached to it (see 'rota attach --help'). Input that the calling shell reads itself, as in
+'while read', is left to it; --stdin - passes it on all the same.
 """
 
 #: Two connections each; beyond that the output of all at once is no use anyway.
 TASKS_FOLLOWED = 16
+#: Programs that read lines of their standard input between two commands.
+SHELLS = frozenset({"sh", "bash", "dash", "ash", "busybox", "zsh", "ksh", "mksh", "fish"})
 #: A job that has not started so soon is told to wait, and looked at again so often.
 WAITED_S = 1.5
 WAITING = frozenset({"queued", "held", "preempted"})
@@ -138,12 +146,30 @@ class Attendance:
         raise click.Abort
 
 
-def passed_stdin() -> str | None:
+def passed_stdin(quiet: bool) -> str | None:
     """What was piped to us; None when standard input is a terminal, closed or empty by nature."""
     if sys.stdin is None or sys.stdin.closed or sys.stdin.isatty():
         return None
+    if shell_reads_it():
+        left = fcntl.ioctl(sys.stdin.fileno(), termios.FIONREAD, bytes(4))
+        if any(left) and not quiet:
+            session.warn("its input is left to the shell, which reads it; --stdin - passes it on")
+        return None
     text = read_text("-", "stdin")
     return text or None
+
+
+def shell_reads_it() -> bool:
+    """Whether our input is the one of the shell that called us: in ``while read``, or where the
+    script itself comes from there, what we took would be missing there."""
+    caller = Path("/proc", str(os.getppid()))
+    try:
+        ours, theirs = os.fstat(sys.stdin.fileno()), os.stat(caller / "fd/0")
+        name = (caller / "comm").read_text().strip()
+    except OSError:
+        return False
+    same = (ours.st_dev, ours.st_ino) == (theirs.st_dev, theirs.st_ino)
+    return name in SHELLS and same and not stat.S_ISCHR(ours.st_mode)
 
 
 def follow_to_end(client: Client, bell: Bell, job_id: int, tasks: int = 1) -> dict[str, Any]:
@@ -255,7 +281,7 @@ def run(ctx: click.Context, /, **params: object) -> int:
     if fields.get("array") or fields.get("parameters"):
         raise click.UsageError("'rota run' follows one job; use 'rota submit' and 'rota wait'")
     takes_input = "stdin" not in fields and not fields.get("pty") and ctx.params["words"] != ("-",)
-    if takes_input and (piped := passed_stdin()):
+    if takes_input and (piped := passed_stdin(bool(params["quiet"]))):
         fields["stdin"] = piped
     if params["dry_run"]:
         dry_run(body)

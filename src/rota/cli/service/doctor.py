@@ -15,7 +15,7 @@ import click
 from rota.cli.shared import exits, session
 from rota.cli.shared.options import json_option
 from rota.client.errors import ClientError
-from rota.paths import config_files, state_dir
+from rota.paths import config_files, pretended_dir, state_dir
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -150,14 +150,25 @@ def check_agent(status: dict[str, Any], nodes: list[dict[str, Any]]) -> Finding:
     if not status:
         return Finding(WARN, "agent", "unknown without a controller")
     up = [node["name"] for node in nodes if node.get("state") == "up"]
+    if not nodes:
+        advice = "'rota token create --join' here and 'rota agent --join URL' on a machine"
+        return Finding(FAIL, "agent", "no node has joined yet", advice)
     if not up:
-        return Finding(FAIL, "agent", "no node is up", "see agent.log in the state folder")
+        advice = "see agent.log in its state folder; 'rota up --no-agent' starts none here"
+        return Finding(FAIL, "agent", "no node is up", advice)
     told = f"{len(up)} of {len(nodes)} nodes up: {', '.join(up[:5])}"
     still = [str(node["name"]) for node in nodes if "stands still" in (node.get("note") or "")]
     if still:
         told = f"{told}; the agent stands still on {', '.join(still[:5])}"
         return Finding(WARN, "agent", told, "see agent.log there: a file system that hangs?")
     return Finding(OK, "agent", told)
+
+
+def check_machines(status: dict[str, Any]) -> Finding:
+    """Whether jobs are run at all."""
+    if status.get("pretended"):
+        return Finding(WARN, "machines", "pretended: nothing is executed", "real ones: 'rota up'")
+    return Finding(OK, "machines", "real") if status else Finding(WARN, "machines", "unknown")
 
 
 def check_keeper(folder: Path) -> Finding:
@@ -205,8 +216,8 @@ def check_inventory(status: dict[str, Any]) -> Finding:
 
 def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
     """All checks; one that breaks is a finding itself."""
-    folder = state_dir(environment)
     server, status = check_server()
+    folder = (pretended_dir if status.get("pretended") else state_dir)(environment)
     nodes = _nodes() if status else []
     checks: list[Callable[[], Finding]] = [
         check_python,
@@ -218,7 +229,8 @@ def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
         lambda: server,
         lambda: check_database(status),
         lambda: check_agent(status, nodes),
-        lambda: check_keeper(folder),
+        lambda: check_machines(status),
+        *(() if status.get("pretended") else (lambda: check_keeper(folder),)),
         lambda: check_notify(status),
         lambda: check_inventory(status),
         lambda: check_cgroup(cgroup_root),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rota import paths
+from rota.cli.service import pretend
 from rota.cli.service.state_folder import StateFolder
 from rota.cli.service.stop_jobs import heard_by, stop_jobs
 from rota.cli.shared.session import warn
@@ -26,15 +27,13 @@ def down(options: DownOptions) -> int:
     """Stop what runs here: supervisor, agent, controller. Jobs go on unless told otherwise."""
     if options.state_dir:
         os.environ["ROTA_STATE_DIR"] = str(Path(options.state_dir).absolute())
-    folder = paths.state_dir(os.environ)
-    place = StateFolder(folder)
-    pids = {
-        "supervisor": place.supervisor.holder(),
-        "controller": place.controller.holder(),
-        "agent": place.agent_pid(),
-    }
+    place = StateFolder(paths.state_dir(os.environ))
+    pids = _pids(place)
+    made_up = StateFolder(paths.pretended_dir(os.environ))
+    if not any(pids.values()) and any(_pids(made_up).values()):
+        place, pids = made_up, _pids(made_up)
     if not any(pids.values()):
-        return _none_of_ours(folder)
+        return _none_of_ours(place.folder)
     if options.stop_jobs and not (pids["supervisor"] or pids["controller"]):
         raise Rejected(
             "--stop-jobs: only an agent runs here, and its controller ends jobs: "
@@ -53,10 +52,26 @@ def down(options: DownOptions) -> int:
     if left:
         warn(f"still running: {', '.join(left)}")
         return 1
-    going = "1 running job goes on" if active == 1 else f"{active} running jobs go on"
-    more = f"; {going}" if active else ""
-    print(f"stopped {stopped}{more}")
+    print(f"stopped {stopped}{_what_becomes_of(active, pretend.is_marked(place.folder))}")
     return 0
+
+
+def _pids(place: StateFolder) -> dict[str, int]:
+    """The processes that work in a state folder, by their part; 0: there is none."""
+    return {
+        "supervisor": place.supervisor.holder(),
+        "controller": place.controller.holder(),
+        "agent": place.agent_pid(),
+    }
+
+
+def _what_becomes_of(active: int, pretended: bool) -> str:
+    """The words for the jobs that ran."""
+    if pretended:
+        ended = f"; jobs that ran there end with it: {active}" if active else ""
+        return f"; its machines were pretended{ended}"
+    going = "1 running job goes on" if active == 1 else f"{active} running jobs go on"
+    return f"; {going}" if active else ""
 
 
 def _none_of_ours(folder: Path) -> int:

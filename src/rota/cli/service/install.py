@@ -35,7 +35,7 @@ _SHOWN = "LoadState,ActiveState,SubState,UnitFileState,MainPID,StatusText"
 class ServicePlace:
     """Where the files of a service are: of the machine, of one person, or below another root."""
 
-    def __init__(self, user: bool, agent: bool, root: str = "") -> None:
+    def __init__(self, user: bool, agent: bool, root: str = "", *, changes: bool = True) -> None:
         self.user, self.root = user, Path(root) if root else None
         self.name = units.AGENT if agent else units.HEAD
         self.agent = agent
@@ -43,7 +43,7 @@ class ServicePlace:
         self.config = personal / paths.CONFIG_NAME if user else paths.SYSTEM_CONFIG
         self.state = paths.state_dir(os.environ) if user else paths.SYSTEM_STATE_DIR
         self.folder = personal.parent / "systemd" / "user" if user else _SYSTEM_UNITS
-        if not user and not root and os.geteuid() != 0:
+        if changes and not user and not root and os.geteuid() != 0:
             raise Rejected("only root sets up the service of a machine; --user makes one of yours")
 
     def real(self, path: Path) -> Path:
@@ -159,7 +159,7 @@ def _me() -> str:
 
 def _agent_words(place: ServicePlace, join: str, token_file: str, name: str) -> list[str]:
     """The command of an agent. The token is copied: the one it was handed over in may go away."""
-    from rota.client.http import check_url
+    from rota.client.wire.ways import check_url
 
     check_url(join, "--join")
     words = ["agent", "--join", join, *(["--name", name] if name else [])]
@@ -234,16 +234,28 @@ def _facts(place: ServicePlace) -> dict[str, str]:
 @_chosen
 @json_option
 def status(user: bool, agent: bool, as_json: bool) -> int:
-    """Say how the service is. Exits with 3 if it does not run."""
-    place = ServicePlace(user, agent)
+    """Say how the service is. Exits with 3 if it does not run, or is none."""
+    place = ServicePlace(user, agent, changes=False)
     if not place.unit.exists():
-        raise click.UsageError(f"there is no {place.unit}; 'rota service install' writes it")
+        warn(_absent(place))
+        return exits.UNREACHABLE
     facts = _facts(place)
     if as_json:
         click.echo(json.dumps({"unit": str(place.unit), **facts}, indent=2))
     else:
         click.echo("\n".join(_status_lines(place, facts)))
     return exits.OK if facts["ActiveState"] == "active" else exits.UNREACHABLE
+
+
+def _absent(place: ServicePlace) -> str:
+    """What is said where no unit was written, and whether the other kind was."""
+    whose = "of yours" if place.user else "of this machine"
+    other = ServicePlace(not place.user, place.agent, changes=False)
+    if other.unit.exists():
+        flags = " --agent" * place.agent + " --user" * other.user
+        return f"no service {whose}; see 'rota service status{flags}'"
+    flags = " --agent --join URL" * place.agent + " --user" * place.user
+    return f"no service {whose}: there is no {place.unit}; 'rota service install{flags}' makes one"
 
 
 def _status_lines(place: ServicePlace, facts: dict[str, str]) -> list[str]:

@@ -11,7 +11,8 @@ import click
 
 from rota.cli.shared import render
 from rota.cli.shared.options import json_option
-from rota.client.http import Client, check_url
+from rota.client.http import Client
+from rota.client.wire.ways import check_url
 from rota.given_tokens import NoToken, read_token
 from rota.logins import HERE, Login, Logins
 

@@ -47,6 +47,8 @@ class McpServer:
     def __init__(self, connect: Callable[[], Client], tools: dict[str, Tool]) -> None:
         self._connect = connect
         self._client: Client | None = None
+        #: What the agent must know of the server, beside each answer.
+        self._remarks: set[str] = set()
         self._tools = tools
         #: Whether the token that is shown may change anything; None: not asked yet.
         self._may_change: bool | None = None
@@ -85,6 +87,7 @@ class McpServer:
     def _reached(self) -> Client:
         if self._client is None:
             self._client = self._connect()
+            self._client.remark = self._remarks.add
         return self._client
 
     def _offered(self) -> dict[str, Tool]:
@@ -116,7 +119,8 @@ class McpServer:
             text, failed = tool.act(self._reached(), given), False
         except (RotaError, ValueError) as error:
             text, failed = str(error), True
-        return {"content": [{"type": "text", "text": text}], "isError": failed}
+        said = [{"type": "text", "text": line} for line in (text, *sorted(self._remarks))]
+        return {"content": said, "isError": failed}
 
 
 def _read(line: str | bytes) -> dict[str, Any]:

@@ -52,9 +52,22 @@ def receivers_table(receivers: list[dict[str, Any]], width: int | None = None) -
     return render.table(_COLUMNS, rows, width)
 
 
-@click.command(help=_HELP)
+@click.group(help=_HELP, invoke_without_command=True)
 @json_option
-def notify(as_json: bool) -> None:
+@click.pass_context
+def notify(ctx: click.Context, /, as_json: bool) -> None:
+    if ctx.invoked_subcommand is None:
+        _list(as_json)
+
+
+@notify.command("list", short_help="The same: who is told, and whether that works.")
+@json_option
+def list_receivers(as_json: bool) -> None:
+    """Show who is told of jobs, and whether that works."""
+    _list(as_json)
+
+
+def _list(as_json: bool) -> None:
     answer = session.connect().get("/notify/status")
     if as_json:
         click.echo(json.dumps(answer, indent=2))

@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import os
 from functools import partial
 from typing import TYPE_CHECKING
 
+from rota import paths
 from rota.cli.service.logbook import open_logbook
+from rota.cli.service.state_folder import StateFolder
 from rota.cli.service.supervise import PidLock, Ward
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from rota.cli.service.service_options import UpOptions
-    from rota.cli.service.state_folder import StateFolder
     from rota.config import Config
 
 #: A state folder with this file holds pretended jobs, and none that were ever run.
 MARK = "pretended"
 
 
+def folder(options: UpOptions) -> str:
+    """Where made-up nodes are if nobody named a folder; empty for real ones."""
+    return str(paths.pretended_dir(os.environ)) if options.pretend else ""
+
+
+def way(place: StateFolder) -> str:
+    """How commands find it where they would find another Rota first; empty: by themselves."""
+    plain = {name: value for name, value in os.environ.items() if name != "ROTA_STATE_DIR"}
+    if place.folder != paths.pretended_dir(plain):
+        return ""
+    served = [path.parent for path in paths.sockets(plain) if StateFolder(path.parent).status()]
+    if served[:1] == [place.folder]:
+        return ""
+    return f"\nto use it: export ROTA_STATE_DIR={place.folder}"
+
+
 def check(place: StateFolder, settings: Config, options: UpOptions) -> None:
     """Jobs that are to be run are never pretended, and the other way round."""
-    marked = (place.folder / MARK).exists()
+    marked = is_marked(place.folder)
     if not options.pretend:
         if marked:
             raise Rejected(
@@ -45,6 +64,11 @@ def check(place: StateFolder, settings: Config, options: UpOptions) -> None:
 def ward(place: StateFolder, settings: Config, options: UpOptions) -> Ward:
     lock = _lock(place)
     return Ward("pretended nodes", partial(_run, place, settings, options, lock), lock.holder)
+
+
+def is_marked(folder: Path) -> bool:
+    """Whether the jobs of a state folder are pretended."""
+    return (folder / MARK).exists()
 
 
 def is_ready(place: StateFolder) -> bool:

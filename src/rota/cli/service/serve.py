@@ -38,7 +38,7 @@ FAKE_GPU_MIB = 16_384
 
 def up(options: UpOptions) -> int:
     """Start controller and agent and keep them alive; in the background if asked."""
-    place, settings = prepare(options.state_dir)
+    place, settings = prepare(options.state_dir or pretend.folder(options))
     holder = place.supervisor.take()
     if holder and options.accept_database:
         raise Rejected("--accept-database: rota is up; stop it first with 'rota down'")
@@ -86,7 +86,8 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Controlle
 
     listen = options.listen or settings.server.listen
     host, port = config.parse_listen(listen or config.DEFAULT_LISTEN)
-    socket = paths.system_socket(settings.server.socket)
+    # What is made up has a socket of its own alone: the one for everybody is for real work.
+    socket = "" if options.pretend else paths.system_socket(settings.server.socket)
     return ControllerPlan(
         state_dir=str(place.folder),
         host=host,
@@ -123,6 +124,8 @@ def _plan(place: StateFolder, settings: Config, options: UpOptions) -> Controlle
         pilots=settings.pilots,
         secrets_key_file=os.path.expanduser(settings.server.secrets_key_file),
         standby=options.standby or settings.server.standby,
+        runs_jobs=options.with_agent and not options.pretend,
+        pretended=bool(options.pretend),
     )
 
 
@@ -263,10 +266,9 @@ def _ready_line(place: StateFolder, pretended: int) -> str:
     database = "" if record.get("database") == own else f", database {record.get('database')}"
     here = f"node {node}" if node else "no node here"
     if pretended:
-        here = f"pretended nodes: {pretended}"
+        here = f"pretended nodes: {pretended}{pretend.way(place)}"
     lines = [f"rota is up at {url}{more}, state in {place.folder}{database}, {here}"]
-    # What it says of another Rota's claim on this machine is nothing to nodes that are made up.
-    if record.get("remark") and not pretended:
+    if record.get("remark"):
         lines.append(str(record["remark"]))
     if refusal:
         lines.append(f"the agent of this machine does not work for it: {refusal}")

@@ -212,7 +212,7 @@ def agent(
     With --lifetime or --idle it is a guest: TERM, too, ends its jobs, and the node is gone.
     """
     from rota.cli.service import serve
-    from rota.client.http import check_url
+    from rota.client.wire.ways import check_url
     from rota.fingerprints import split_token
 
     url = join or os.environ.get("ROTA_URL", "")
@@ -347,6 +347,7 @@ def status_lines(answer: dict[str, Any]) -> list[str]:
             ("agent", where),
             ("database", _database(answer)),
             ("jobs", jobs or "none"),
+            *([("machines", "pretended: nothing is executed")] if answer.get("pretended") else []),
             *([("heads", _heads(answer["heads"]))] if answer.get("heads") else []),
             *([("warning", answer["warning"])] if answer.get("warning") else []),
             *([("inventory", _outside(answer["inventory"]))] if answer.get("inventory") else []),

@@ -62,7 +62,19 @@ class CommandLine(SectionCommand):
         words = ctx.params.get("words", ())
         ctx.meta["rota.mark"] = words.index(self.mark) if self.mark in words else None
         ctx.params["words"] = tuple(word for word in words if word != self.mark)
+        self._refuse_dashes(ctx)
         return rest
+
+    def _refuse_dashes(self, ctx: click.Context) -> None:
+        """``-n -- CMD``: the parser takes the dashes for the value that was forgotten."""
+        for option in self.params:
+            value = ctx.params.get(option.name or "")
+            if isinstance(option, click.Option) and "--" in (value, *_several(value)):
+                raise click.BadOptionUsage(option.opts[0], f"{option.opts[0]} needs a value", ctx)
+
+
+def _several(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else ()
 
 
 def words_before_dashes(ctx: click.Context) -> int | None:

@@ -21,6 +21,7 @@ PAGE = 1000
 def connect() -> Client:
     """The Rota that the environment points to. Nothing is sent yet; closed with the command."""
     client = Client.from_environment(os.environ)
+    client.remark = warn_once
     if (ctx := click.get_current_context(silent=True)) is not None:
         ctx.call_on_close(client.close)
     return client
@@ -30,6 +31,15 @@ def warn(line: str) -> None:
     """A remark on stderr that does not stop anything."""
     text = f"rota: {line}\n".encode(sys.stderr.encoding or "utf-8", "backslashreplace")
     click.echo(text, err=True, nl=False)
+
+
+def warn_once(line: str) -> None:
+    """A remark that one command makes once, however often it is told."""
+    ctx = click.get_current_context(silent=True)
+    told = ctx.meta.setdefault("rota.told", set()) if ctx is not None else set()
+    if line not in told:
+        told.add(line)
+        warn(line)
 
 
 def in_colour() -> bool:

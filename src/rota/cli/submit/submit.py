@@ -22,6 +22,7 @@ from rota.cli.submit.script_lines import script_options
 from rota.cli.submit.submit_options import NAMES, merge, submit_options
 from rota.cli.submit.sweep import parse_csv
 from rota.cli.submit.work import Work, read_text, with_hooks, work_from
+from rota.client.errors import ClientError
 from rota.client.http import new_key
 
 if TYPE_CHECKING:
@@ -75,8 +76,24 @@ def build(ctx: click.Context, client: Client, *, run: bool = False) -> dict[str,
         for line in found.warnings if not quiet else ():
             session.warn(line)
         given, of_slurm = merge(found.options, given), found.of_slurm
+        work = _in_place(work, given, of_slurm)
     body = compose(given, work, client, quiet=quiet)
     return _as_batch(body, given, work) if of_slurm else body
+
+
+def _in_place(work: Work, given: dict[str, Any], of_slurm: bool) -> Work:
+    """A script that does not travel is found wherever the job begins."""
+    if work.travels:
+        return work
+    if of_slurm:
+        raise ClientError(
+            f"{work.source}: its #SBATCH lines count in a script that begins with #!; "
+            "put '#!/usr/bin/env python3' above them"
+        )
+    if "workdir" not in given or "bundle" in given:
+        return work
+    program, path, *arguments = work.argv
+    return work._replace(argv=(program, os.path.abspath(path), *arguments))
 
 
 def _as_batch(body: dict[str, Any], given: dict[str, Any], work: Work) -> dict[str, Any]:

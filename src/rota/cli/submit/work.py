@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import os
 import shlex
+import shutil
 import sys
 from typing import Any, NamedTuple
 
@@ -15,7 +16,10 @@ MAX_TEXT_BYTES = 8 << 20
 
 
 class Work(NamedTuple):
-    """One of three: an argument list, a shell line, or a script with arguments."""
+    """One of three: an argument list, a shell line, or a script with arguments.
+
+    A script that an interpreter is called for is an argument list, too: it stays where it is.
+    """
 
     argv: tuple[str, ...] = ()
     line: str = ""
@@ -26,9 +30,14 @@ class Work(NamedTuple):
 
     def body(self) -> dict[str, Any]:
         """Its part of the request."""
-        if self.source:
+        if self.travels:
             return {"script": self.script, "script_args": list(self.script_args)}
         return {"command": self.line or list(self.argv)}
+
+    @property
+    def travels(self) -> bool:
+        """Whether the text of a script is sent along."""
+        return bool(self.source) and not self.argv
 
     def name(self) -> str:
         """A script is called after its file when nobody says otherwise."""
@@ -55,7 +64,7 @@ def work_from(words: tuple[str, ...], *, is_command: bool, line: str | None, run
     if words[0] == "-":
         return _script(_read_stdin(), "<stdin>", words[1:])
     if os.path.isfile(words[0]):
-        return _script(_read_file(words[0]), words[0], words[1:])
+        return _python(_script(_read_file(words[0]), words[0], words[1:]))
     if os.path.isdir(words[0]):
         raise ClientError(f"{words[0]} is a folder; give a script, or '-- COMMAND'")
     if run:
@@ -93,6 +102,19 @@ def _script(raw: bytes, source: str, arguments: tuple[str, ...]) -> Work:
     if text.partition("\n")[0].endswith("\r"):
         raise ClientError(f"{source}: has DOS line ends (\\r\\n); convert it with dos2unix")
     return Work(script=text, script_args=arguments, source=source)
+
+
+def _python(work: Work) -> Work:
+    """A file of Python that names no interpreter is run as ``python FILE`` in its place, so that
+    it finds the modules beside it; a shell would make nothing of it."""
+    if not work.source.endswith(".py") or work.script.startswith("#!"):
+        return work
+    program = next((name for name in ("python", "python3") if shutil.which(name)), "")
+    if not program:
+        raise ClientError(
+            f"{work.source}: there is no python in PATH; write '-- /path/to/python {work.source}'"
+        )
+    return work._replace(argv=(program, work.source, *work.script_args))
 
 
 def as_text(raw: bytes, source: str) -> str:
@@ -137,7 +159,7 @@ def with_hooks(work: Work, prologue: str, epilogue: str) -> Work:
         return work
     before = f"{{ {prologue}\n}} || exit $?\n" if prologue else ""
     after = f"{{ {epilogue}\n}}\n" if epilogue else ""
-    if work.source:
+    if work.travels:
         return _wrapped_script(work, before, after)
     # A subshell, so that an `exit` in the line does not skip the epilogue.
     inner = f"(\n{work.line}\n)" if work.line else '"$@"'

@@ -123,6 +123,10 @@ class AsyncJob(JobReference, Generic[T]):
         pieces = self._desk.log_pieces(self, stream, task, tail, follow=follow)
         return pieces if follow else "".join([piece async for piece in pieces])
 
+    async def stderr(self, *, task: int = 0, tail: int | None = None) -> str:
+        """What it has written to standard error so far: ``logs("stderr")``."""
+        return await self.logs("stderr", task=task, tail=tail)
+
     async def progress(self, task: int = 0) -> dict[str, Any] | None:
         """What it last said with ``rota.context().progress()``; None before it said anything."""
         return await self._desk.progress(self, task)

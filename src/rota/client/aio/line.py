@@ -23,6 +23,7 @@ from rota.client.wire.leading import LOOK_S, leads
 from rota.client.wire.sending import encode, given
 from rota.fingerprints import WrongCertificate, check, context_for, explain
 from rota.heads import LEADER_HEADER, MAX_LAG_HEADER
+from rota.pretended import HEADER, REMARK
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Coroutine, Mapping
@@ -127,6 +128,8 @@ class AsyncLine:
                             method, path, content=content, headers=headers, params=given(parameters)
                         )
                     )
+                    if HEADER in response.headers:
+                        self._client.remark(REMARK)
                     if not await self._elsewhere(response, give_up_s, key):
                         return response
                 except NOBODY as error:

@@ -7,6 +7,7 @@ from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
 from rota.client.errors import ClientError
+from rota.heads import addresses_of
 
 #: So long a machine may take to let a caller in, where there is another one to ask.
 KNOCK_S = 0.5
@@ -63,3 +64,25 @@ def _connection_to(address: str, timeout_s: float, fingerprint: str) -> tuple[HT
             f"the token names a certificate and {address} is not encrypted: use https://"
         )
     return KnockingConnection(host, parts.port, timeout=timeout_s), prefix
+
+
+def check_url(url: str, field: str = "ROTA_URL") -> None:
+    """Refuse what cannot be the address of a Rota, or those of its heads with commas in between.
+
+    ``field`` is where it was given.
+    """
+    if len(urls := addresses_of(url)) > 1:
+        for one in urls:
+            check_url(one, field)
+        return
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 - raises when it is no number
+    except ValueError:
+        parts = urlsplit("")
+    path_only = parts.scheme == "unix" and parts.path
+    if not path_only and not (parts.scheme in {"http", "https"} and parts.hostname):
+        raise ClientError(
+            f"{field}: {url!r} is not valid; "
+            "expected https://HOST:PORT, http://HOST:PORT or unix:///PATH"
+        )

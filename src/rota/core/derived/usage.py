@@ -84,6 +84,12 @@ class Usage(msgspec.Struct):
                 total.add(spent, 1.0 - (start_s % DAY_S) / DAY_S)
         return total
 
+    def between(self, start_s: float, end_s: float) -> Spent:
+        """The same up to another moment."""
+        total = self.since(start_s)
+        total.add(self.since(end_s), -1.0)
+        return Spent(*(max(0.0, part) for part in msgspec.structs.astuple(total)))
+
     def promises_since(self, start_s: float) -> tuple[int, int]:
         """Promises kept and broken from the day of a moment on."""
         counted = [told for day, told in self.promises.items() if day >= start_s // DAY_S]

@@ -10,6 +10,7 @@ import msgspec
 
 from rota.api.people import PEOPLE
 from rota.core.facts.tenant import Actor
+from rota.pretended import REMARK
 from rota.slurm.call.people import knowing, users_of
 
 if TYPE_CHECKING:
@@ -153,7 +154,11 @@ async def run(call: Call) -> Answer:
     if place is None:
         return Answer("", f"{call.request.program}: not a command of Slurm\n", 127)
     handler: Handler = load(place)
-    return await handled(call, handler)
+    answer = await handled(call, handler)
+    if call.context.settings.pretended:
+        warned = f"{call.request.program}: {REMARK}\n{answer.stderr}"
+        answer = msgspec.structs.replace(answer, stderr=warned)
+    return answer
 
 
 async def handled(call: Call, handler: Callable[[Call], Awaitable[T]]) -> T | Answer:
