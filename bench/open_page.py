@@ -1,11 +1,13 @@
-"""``python -m bench.open_page SOCKET``: an open web page without a browser, until it is killed.
+"""``python -m bench.open_page SOCKET [JOB]``: an open web page without a browser, until killed.
 
-Prints ``open`` when it hears the news, and a word for each part that it has drawn anew.
+It is the first page, or with a job the page of that job, which runs and is measured. Prints
+``open`` when it hears the news, and a word for each part that it has drawn anew.
 """
 
 from __future__ import annotations
 
 import http.client
+import itertools
 import json
 import socket
 import sys
@@ -60,8 +62,28 @@ def read(connection: Connection, path: str) -> None:
     connection.getresponse().read()
 
 
-def main() -> None:
-    path = sys.argv[1]
+def look_at_job(path: str, job: str) -> None:
+    """What the page of a job that runs asks for, as often as it does."""
+
+    def draw(connection: Connection) -> None:
+        for part in ("", "/metrics", "/curves?task=0", "/why", "/events"):
+            read(connection, f"/api/v1/jobs/{job}{part}")
+
+    def progress(connection: Connection) -> None:
+        read(connection, f"/api/v1/jobs/{job}/progress?task=0")
+
+    drawing, asking = Paced(path, 0.5, draw), Paced(path, 2.0, progress)
+    print("open", flush=True)
+    for second in itertools.count():
+        if second % 5 == 0:
+            drawing.wanted.set()
+        if second % 2 == 0:
+            asking.wanted.set()
+        time.sleep(1.0)
+
+
+def look_at_all(path: str) -> None:
+    """What the first page asks for."""
     touched: set[str] = set()
 
     def nodes(connection: Connection) -> None:
@@ -96,4 +118,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    if len(sys.argv) > 2:
+        look_at_job(*sys.argv[1:3])
+    else:
+        look_at_all(sys.argv[1])

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from rota.agent.files.reports import VARIABLE, ReportFolders, drop_old_reports
 from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away, trusted_s
 from rota.agent.visits.logs import PART_BYTES_MAX, Logs, drop_beginning
 from rota.as_user import child
@@ -145,6 +146,26 @@ class TestRightsOfTheUser:
 
         assert "whose file" in part.error
 
+    def test_what_a_job_says_of_itself_is_read_as_its_user(self, open_folder: Path):
+        entry = pwd.getpwnam("nobody")
+        folders = ReportFolders(open_folder)
+        said = Path(folders.variables("nobody", (entry.pw_uid, entry.pw_gid), "u1")[VARIABLE])
+        secret = open_folder / "secret"
+        secret.write_text("password")
+        secret.chmod(0o600)
+        nothing = ask(open_folder, stream="progress", user="nobody")
+        said.symlink_to(secret)
+
+        part = ask(open_folder, stream="progress", user="nobody")
+
+        assert (nothing.body, nothing.error) == (b"", "")
+        assert part.body == b""
+        assert part.error == f"{said}: permission denied"
+        assert stat.S_IMODE(said.parent.stat().st_mode) == 0o700
+        assert said.parent.stat().st_uid == entry.pw_uid
+        assert stat.S_IMODE(said.parent.parent.stat().st_mode) == 0o711
+        assert "stdout or stderr" in ask(open_folder, stream="progress").error
+
     def test_an_unknown_user_is_named(self, open_folder: Path):
         part = ask(open_folder, path=str(open_folder / "output"), user="no-such-user")
 
@@ -227,6 +248,19 @@ def test_old_logs_go_but_not_those_of_living_attempts(folder: Path):
     left = [path.relative_to(ended).as_posix() for path in ended.glob("*/*")]
     assert sorted(left) == ["2031-05-02/alive.out", "2031-05-03/new.out"]
     assert ask(folder, uid="new").body == b"x"
+
+
+def test_old_words_of_jobs_go_but_not_those_of_living_attempts(folder: Path):
+    folders = ReportFolders(folder)
+    for uid in ("old", "alive"):
+        Path(folders.variables("ada/..", None, uid)[VARIABLE]).write_text("x")
+    place = folder / "progress" / "of-ada%2F.."
+
+    before = drop_old_reports(folder, time.time() - 60, frozenset())
+    after = drop_old_reports(folder, time.time() + 60, frozenset({"alive"}))
+
+    assert (before, after) == (0, 1)
+    assert [path.name for path in place.iterdir()] == ["alive"]
 
 
 def test_a_clock_that_leaps_by_years_drops_the_logs_of_a_day_at_a_time(folder: Path):

@@ -120,6 +120,39 @@ def test_looks_of_another_session_are_not_heard(
     assert caller.get("/gpus").json["items"][0]["use_percent"] == 51
 
 
+def test_of_a_gang_there_is_a_sum_of_all_and_the_curve_of_each_task(
+    server: Running, caller: Caller, make_agent: Callable[..., PretendedAgent]
+):
+    agent = make_agent(gpus=3, cpus=4)
+    roles = [
+        {"name": "one", "count": 1, "resources": {"cpus": 1, "gpus": 1, "memory_mb": 100}},
+        {"name": "two", "count": 1, "resources": {"cpus": 1, "gpus": 2, "memory_mb": 200}},
+    ]
+    job = caller.submit(roles=roles)
+    caller.until(job, "scheduled")
+    attempts = server.host.cluster.jobs[job].live_attempts
+    looks = []
+    for attempt, mib, percent in zip(attempts, (60, 150), (90.0, 30.0), strict=True):
+        on = tuple(OnDevice(index, 1000, percent) for index in attempt.allocation.devices)
+        looks.append(AttemptReading(attempt.uid, mib, 1.0, on))
+    agent.tell(Measured(agent.session, (), tuple(looks)))
+
+    def curves(words: str = "") -> dict:
+        return dict(caller.get(f"/jobs/{job}/curves{words}").json)
+
+    until(lambda: curves()["sum"], "a look at both")
+    alone, together = curves("?task=1")["attempts"], curves()["sum"]
+
+    assert [(one["task"], one["memory_mib"]) for one in alone] == [(1, [150.0])]
+    assert len(curves()["attempts"]) == 2
+    asked = ("tasks", "asked_cpus", "asked_memory_mib", "gpus")
+    assert [together[name] for name in asked] == [2, 2.0, 300, 3]
+    assert together["memory_mib"][-1] == 210.0
+    assert together["gpu_memory_mib"][-1] == 3000.0
+    # The mean over three GPUs, two of which are at 30 %.
+    assert together["gpu_use_percent"][-1] == 50.0
+
+
 def test_curves_of_what_does_not_exist_are_refused(caller: Caller):
     node, job = caller.get("/nodes/nowhere/curves"), caller.get("/jobs/99/curves")
 

@@ -137,6 +137,18 @@ def test_what_a_job_left_is_its_owners(server: Running) -> None:
     assert server.as_user("bob").get(f"/jobs/{job}/artifacts").status == 403
 
 
+def test_what_a_job_says_of_itself_is_its_owners_and_that_of_one_job(server: Running) -> None:
+    ada = server.as_user("ada")
+    job, array = ada.submit(), ada.submit(array="0-2")
+
+    nothing = ada.get(f"/jobs/{job}/progress").json
+
+    assert (nothing["attempt"], nothing["at"], nothing["figures"]) == (0, [], {})
+    assert server.as_user("bob").get(f"/jobs/{job}/progress").status == 403
+    assert ada.get(f"/jobs/{array}/progress").status == 400
+    assert ada.get(f"/jobs/{job}/progress?points=1001").status == 400
+
+
 def test_an_ended_job_that_is_retried_is_a_new_job_with_the_same_work(
     caller: Caller, agent: PretendedAgent
 ) -> None:
@@ -151,6 +163,36 @@ def test_an_ended_job_that_is_retried_is_a_new_job_with_the_same_work(
     assert (again.json["command"], again.json["name"]) == (["train", "--lr", "1"], "fit")
     assert (again.json["save_signal"], again.json["save_every_s"]) == ("USR2", 60)
     assert caller.job(1)["state"] == "failed"
+
+
+def test_the_failed_elements_of_an_array_are_tried_again_once_as_one_array(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    rows = [["a"], ["b"], ["c"], ["d"]]
+    sweep = caller.submit(["train", "{X}"], parameters={"names": ["X"], "rows": rows})
+    plain = caller.submit("true", array="3-9:2%1")
+    ids = [sweep + 1 + n for n in range(4)] + [plain + 1 + n for n in range(4)]
+    for number in ids:
+        agent.report_end(
+            agent.launched(number), code=int(number in (ids[1], ids[3], ids[4], ids[7]))
+        )
+        caller.until(number, "failed", "completed")
+    asks = {"action": "retry-failed"}
+
+    first = caller.call("PATCH", f"/jobs/{sweep}", asks, **{"Idempotency-Key": "again"})
+    same = caller.call("PATCH", f"/jobs/{sweep}", asks, **{"Idempotency-Key": "again"})
+    other = caller.patch(f"/jobs/{plain}", asks).json
+
+    assert (first.status, same.status, same.json) == (200, 200, first.json)
+    assert other["id"] == first.json["id"] + 3
+    assert [caller.job(first.json["id"] + n)["parameters"] for n in (1, 2)] == [
+        {"X": "b"},
+        {"X": "d"},
+    ]
+    assert caller.get(f"/jobs/{other['id']}/request").json["array"] == "3,9%1"
+    assert caller.patch(f"/jobs/{ids[0]}", asks).status == 409
+    assert caller.patch(f"/jobs/{sweep}", {**asks, "priority": 60}).status == 409
+    assert caller.patch(f"/jobs/{first.json['id']}", asks).status == 409
 
 
 def test_a_running_job_that_is_retried_goes_back_into_the_queue(

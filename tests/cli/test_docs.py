@@ -13,6 +13,9 @@ from tests.support.machine import REPOSITORY
 
 PAGES = [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 BLOCK = re.compile(r"^```(?:console|sh)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+#: In files that are no console a comment says which command makes a value.
+OTHER = re.compile(r"^```(?:yaml|toml|ini)\n(.*?)^```", re.DOTALL | re.MULTILINE)
+COMMENT = re.compile(r"# (rota .*)$", re.MULTILINE)
 PROMPT = re.compile(r"^(?:[a-z0-9]+)?[$#] (.*)$")
 ENDS = ("|", ">", ">>", ";", "&&", "||", "&", "2>", "<")
 #: Shown because they are refused; the page has the line with which they are.
@@ -26,6 +29,8 @@ def commands(text: str) -> list[str]:
     for block in BLOCK.findall(text):
         joined = re.sub(r"\\\n\s*", "", block)
         found += [shown[1] for line in joined.splitlines() if (shown := PROMPT.match(line))]
+    for block in OTHER.findall(text):
+        found += COMMENT.findall(block)
     return found
 
 

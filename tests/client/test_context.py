@@ -1,10 +1,14 @@
 """What code inside a job knows and can do."""
 
 import json
+import os
+import subprocess
+import sys
 
 import pytest
 
 import rota
+from rota.client import reports
 from rota.client.context import JobContext
 
 pytestmark = pytest.mark.slow
@@ -117,5 +121,38 @@ def test_progress_that_cannot_be_meant_is_refused(tmp_path):
         me.progress(40)
     me.progress(0.4)
     assert json.loads((tmp_path / "7.0.progress").read_text())["fraction"] == 0.4
-    with pytest.raises(RuntimeError, match="only a function"):
+    with pytest.raises(RuntimeError, match="no place for it"):
         JobContext({"ROTA_JOB_ID": "7"}).progress(0.4)
+
+
+def test_what_is_said_often_stays_small_and_reaches_back_to_the_beginning(tmp_path):
+    said = tmp_path / "said"
+    me = JobContext({"ROTA_JOB_ID": "7", "ROTA_PROGRESS_FILE": str(said)})
+    for step in range(3000):
+        me.progress(step / 3000, "m" * 500, loss=step, **{f"f{at}": at for at in range(30)})
+    text = said.read_bytes()
+    lines = [json.loads(line) for line in text.splitlines()]
+
+    assert len(text) <= reports.FILE_BYTES_MAX
+    assert lines[0]["loss"] == 0
+    assert lines[-1]["loss"] == 2999
+    steps = [line["loss"] for line in lines]
+    assert steps == sorted(steps)
+    assert len(steps) > 20
+    assert len(lines[0]) == 3 + reports.FIGURES_MAX
+
+
+def test_many_processes_say_something_at_once_and_no_line_is_torn(tmp_path):
+    said = tmp_path / "said"
+    program = (
+        "import sys, rota\n"
+        "for step in range(300): rota.context().progress(step / 300, 'm' * 150, loss=step)\n"
+    )
+    environment = {**os.environ, "ROTA_JOB_ID": "7", "ROTA_PROGRESS_FILE": str(said)}
+    running = [subprocess.Popen([sys.executable, "-c", program], env=environment) for _ in range(4)]
+    assert [child.wait(WAIT_S) for child in running] == [0] * 4
+
+    lines = said.read_bytes().splitlines()
+
+    assert all(json.loads(line)["message"] == "m" * 150 for line in lines)
+    assert len(lines) > 100

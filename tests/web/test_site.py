@@ -55,7 +55,13 @@ def test_what_starts_next_is_on_a_time_axis_with_reservations(idle_box: Box, vis
     link = ahead.get_by_role("link", name=re.compile(f"^job {waits} .* on box$"))
     expect(link).to_have_attribute("href", f"/web/job/{waits}")
     expect(ahead.get_by_role("img", name=re.compile("^maintenance"))).to_be_visible()
-    expect(page.locator(f"tr[data-job='{waits}']")).to_contain_text("about ")
+    start = page.locator(f"tr[data-job='{waits}'] td").nth(5)
+    expect(start).to_have_text(re.compile(r"^planned \d\d:\d\d$"))
+    assert "nine in ten" not in start.inner_html()
+    page.goto(f"{page.url}web/job/{waits}")
+    lines = page.locator("#why-lines")
+    expect(lines).to_contain_text("it is expected to start")
+    expect(lines).not_to_contain_text("probably")
     idle_box.api("DELETE", f"/reservations/{made['id']}")
 
 
@@ -103,6 +109,21 @@ def test_a_node_is_drained_with_a_reason_and_resumed(idle_box: Box, visit: Visit
     expect(page.locator("#audit tbody tr")).to_contain_text("hanna")
     page.get_by_role("button", name="Resume box").click()
     expect(row.locator(".state")).to_have_text("up")
+    page.get_by_label("Action").fill("resume-node")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#audit tbody tr")).to_have_count(1)
+
+
+def test_what_runs_of_a_sweep_is_cancelled_in_its_row(idle_box: Box, visit: Visit) -> None:
+    array = idle_box.job(["sleep", "600"], array="0-5", resources={"cpus": 1})
+    page = visit().go("/")
+    row = page.locator("#queue tr", has_text="4 elements run")
+    expect(row).to_contain_text("running")
+
+    row.get_by_role("button", name=f"Cancel all {array}").click()
+
+    assert idle_box.ended(array)["state"] == "cancelled"
+    expect(page.locator("#queue tbody")).to_have_text("Nothing runs and nothing waits.")
 
 
 def test_use_is_shown_by_user_and_saved_as_a_sheet(
@@ -116,12 +137,18 @@ def test_use_is_shown_by_user_and_saved_as_a_sheet(
     expect(page.locator("#quotas")).to_contain_text("gpus")
 
     with page.expect_download() as saving:
-        page.get_by_role("button", name="CSV").click()
+        page.get_by_role("button", name="CSV of use").click()
     saving.value.save_as(tmp_path / "use.csv")
 
     head, *rows = (tmp_path / "use.csv").read_text().splitlines()
     assert head.startswith('"user","project","gpu_hours"')
     assert any(row.startswith(f'"{me}",') for row in rows)
+    expect(page.locator("#shares tbody tr")).not_to_have_count(0)
+    for table, line in (("quotas", '"user","*","gpus","hard",'), ("fair share", f'"","{me}",')):
+        with page.expect_download() as saving:
+            page.get_by_role("button", name=f"CSV of {table}").click()
+        saving.value.save_as(tmp_path / "more.csv")
+        assert line in (tmp_path / "more.csv").read_text()
     idle_box.rota("quota", "set", "--default", "--gpus", "none")
 
 

@@ -9,6 +9,7 @@ Each room knows only those below it.
     aliases                          routes that clients of other schedulers know
     openapi/                         the document that describes the routes
     door/                            the way in: the front door, the server, the agents' WebSocket
+    left/                            routes: what tasks leave on their nodes, and say of themselves
     jobs/, site/, visits/            routes: about jobs, about the site, into running jobs
     watch/                           routes: how it fares, and who hears
     params, context, collectors      what every route works with

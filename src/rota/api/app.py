@@ -26,7 +26,6 @@ from rota.api.door.repeating import Repeating
 from rota.api.errors import Problem, WrongMethod
 from rota.api.jobs import (
     allocations,
-    artifacts,
     bundles,
     changes,
     changes_many,
@@ -36,12 +35,11 @@ from rota.api.jobs import (
     logs,
     measures,
     plan,
-    progress,
     resubmit,
-    results,
     starts,
     why,
 )
+from rota.api.left import artifacts, progress, results
 from rota.api.pages import Pages
 from rota.api.site import (
     accounts,

@@ -43,6 +43,7 @@ COMMANDS: dict[str, dict[str, tuple[str, str]]] = {
         "update": ("jobs.update:update", "Change a waiting job"),
         "group": ("jobs.group:group", "How many jobs of a group may run at once"),
         "checkpoint": ("jobs.checkpoint:checkpoint", "Say that a job's work is saved"),
+        "progress": ("jobs.progress:progress", "Inside a job: say how far it is"),
     },
     "Cluster": {
         "top": ("cluster.top:top", "Live view of nodes, GPUs and jobs"),

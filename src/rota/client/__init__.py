@@ -24,6 +24,7 @@ Inside a job
 runner       runs the function that was sent
 outcomes     what it returned or raised, as a file; how long those are kept
 context      who am I, checkpoints, progress
+reports      how far it is, as lines in a file; also what ``rota progress`` writes
 pool_worker  a worker of a pool
 
 For every client

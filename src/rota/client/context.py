@@ -10,11 +10,10 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rota.client import outcomes
+from rota.client import outcomes, reports
 from rota.client.http import Client
 from rota.core.facts.endpoints import port_variable
 from rota.core.words.kin import PARENT_LABEL
@@ -97,18 +96,11 @@ class JobContext:
             client.close()
 
     def progress(self, fraction: float, message: str = "", **figures: Any) -> None:
-        """Say how far this task is, for ``JobHandle.progress()``: 0.0 to 1.0, and what you like.
+        """Say how far this task is: 0.0 to 1.0, and what you like; numbers become curves.
 
-        It costs a small file and no request, so it may be said often.
+        It costs a line in a small file and no request, so it may be said often.
         """
-        if not 0.0 <= fraction <= 1.0:
-            raise ValueError(f"fraction: {fraction!r} is not valid; 0.0 to 1.0")
-        folder = self._environment.get(outcomes.RESULT_DIR, "")
-        if not folder:
-            raise RuntimeError("progress: only a function that was submitted has a place for it")
-        said = {"fraction": fraction, "message": message, "at_s": round(time.time(), 3), **figures}
-        name = outcomes.file_name(self.job_id, self.rank, "progress")
-        outcomes.leave(folder, name, json.dumps(said).encode())
+        reports.say(self._environment, fraction, message, figures)
 
     def cluster(self) -> ClusterContext:
         """The Rota that runs this job, to submit jobs of one's own to. Close it, best by ``with``.

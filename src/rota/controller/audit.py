@@ -140,6 +140,8 @@ def action_of(command: cmd.Command) -> str:
     """``cancel``, ``set-queue``; of a visit its way, such as ``attach``."""
     if isinstance(command, cmd.EnterJob):
         return command.way.partition(" ")[0]
+    if isinstance(command, cmd.DrainNode) and not command.drained:
+        return "resume-node"
     return _action_of(type(command))
 
 

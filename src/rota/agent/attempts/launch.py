@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,6 +14,7 @@ from rota.agent.attempts.gangs import RESIZED, WORLD, PortTaken, prepare, retell
 from rota.agent.attempts.node_variables import NodeVariables, NoPort
 from rota.agent.files.bundles import NodeBundles
 from rota.agent.files.checkpoints import FolderFailed, check_root, make_folder
+from rota.agent.files.reports import VARIABLE, ReportFolders
 from rota.agent.files.spare_folders import SpareFolders
 from rota.agent.machine.containers import CannotContain, contain
 from rota.keeper.failures import NODE
@@ -64,6 +66,7 @@ class Launcher:
         self.variables = variables or NodeVariables()
         self.bundles = NodeBundles(folder)
         self.accounts = JobUsers()
+        self._reports = ReportFolders(folder)
         #: Told of an attempt whose working folder is to be removed.
         self.on_gone: Callable[[str], None] = self.bundles.remove
         #: Attempts with a working folder of their own to remove.
@@ -162,8 +165,8 @@ class Launcher:
         if launch.checkpoint is not None and self._make_folder(launch):
             environment = environment | {"ROTA_RESUME": "1"}
         try:
-            extra = {**self.variables.of(launch), **self._meet(launch)}
-            environment = environment | extra if extra else environment
+            extra = self._found_here(launch)
+            environment = environment | extra
             argv = launch.argv
             if launch.script:
                 argv = self._store_script(uid, launch.script, launch.user, argv)
@@ -256,11 +259,22 @@ class Launcher:
             mounts.append(f"{self._scripts}/{launch.uid}")
         if launch.world:
             mounts.append(f"{self._scripts}/{launch.uid}{WORLD}")
+        if VARIABLE in launch.inside:
+            mounts.append(os.path.dirname(launch.environment[VARIABLE]))
         try:
             command = contain(launch, argv, workdir, mounts, bounded=self._cgroups is not None)
         except CannotContain as error:
             raise LaunchFailed(str(error)) from None
         return command.argv, command.environment
+
+    def _found_here(self, launch: Launch) -> dict[str, str]:
+        """Variables that only its node knows."""
+        found = {**self.variables.of(launch), **self._meet(launch)}
+        # A job that has no place for its progress runs all the same.
+        with suppress(LaunchFailed):
+            owner = self.accounts.owner_of(launch.user)
+            found |= self._reports.variables(launch.user, owner, launch.uid)
+        return found
 
     def _meet(self, launch: Launch) -> dict[str, str]:
         """What a member of a gang finds here beside what the controller knows."""

@@ -10,6 +10,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from rota.agent.files.reports import place_of
 from rota.agent.visits import log_order
 from rota.as_user.children import ErrandFailed, NotInTime, Readers, named
 from rota.as_user.owners import owner_of
@@ -31,6 +32,8 @@ _KEEP_SIZE, _PUNCH_HOLE = 1, 2
 _OTHERS = 0o077
 #: The third one is ours: in which order the two were written.
 _ENDINGS = {"stdout": "out", "stderr": "err", "order": log_order.ENDING}
+#: What an attempt says of itself is read in the same way, from a folder of its user.
+PROGRESS = "progress"
 _libc = ctypes.CDLL(None, use_errno=True)
 
 log = logging.getLogger("rota.agent")
@@ -45,6 +48,7 @@ class Logs:
 
     def __init__(self, folder: Path, limit_s: float = LIMIT_S) -> None:
         self._folder = folder / "logs"
+        self._agent = str(folder)
         self._limit_s = limit_s
         self._readers = Readers()
 
@@ -109,6 +113,11 @@ class Logs:
 
         A file of our own folder belongs to the attempt's user, and nobody else can make one there.
         """
+        if request.stream == PROGRESS and request.user:
+            path = place_of(self._agent, request.user, request.uid)
+            if not os.path.lexists(path):
+                raise Unreadable("")
+            return path, named(request.user)
         ending = _ENDINGS.get(request.stream)
         if ending is None:
             raise Unreadable(f"stream {request.stream!r}: stdout or stderr")

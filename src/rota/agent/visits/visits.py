@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.files.reports import drop_old_reports
 from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away, trusted_s
 from rota.agent.visits.log_order import LogOrder
 from rota.agent.visits.logs import Logs, close_to_others, drop_beginning
@@ -126,6 +127,8 @@ class Visits:
                 now_s = await asyncio.to_thread(trusted_s, self._config.folder, time.time())
                 before_s = now_s - self._config.log_days * DAY_S
                 await asyncio.to_thread(drop_old_days, logs, before_s, self._uids())
+                folder = self._config.folder
+                await asyncio.to_thread(drop_old_reports, folder, before_s, self._uids())
             await asyncio.sleep(LOOK_S)
 
     async def _hold_down(self) -> None:

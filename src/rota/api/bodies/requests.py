@@ -258,6 +258,11 @@ class BatchRequest(Strict):
     jobs: Annotated[list[JobRequest], Meta(min_length=1, max_length=10_000)]
 
 
+JobAction = Literal[
+    "cancel", "hold", "release", "requeue", "retry", "retry-failed", "suspend", "resume"
+]
+
+
 class JobPatch(Strict):
     """What may be changed of a job that exists. Absent fields stay as they are."""
 
@@ -315,10 +320,9 @@ class JobPatch(Strict):
     #: The cap of an array, or of the group that the job belongs to; 0 lifts it.
     max_concurrent: Whole | None = None
     hold: bool | None = None
-    #: `retry` puts a running job back; of an ended one it makes a new job.
-    action: Literal["cancel", "hold", "release", "requeue", "retry", "suspend", "resume"] | None = (
-        None
-    )
+    #: `retry` puts a running job back; of an ended one it makes a new job. `retry-failed`, alone,
+    #: makes a new array of the elements of an array that failed.
+    action: JobAction | None = None
 
 
 class SelectRequest(Strict):

@@ -26,7 +26,7 @@ from rota.api.bodies.submission import (
 )
 from rota.api.context import Asking, Context, actor_of, body_of, context_of
 from rota.api.jobs.jobs import view_of
-from rota.api.jobs.resubmit import submit_again
+from rota.api.jobs.resubmit import submit_again, submit_failed_again
 from rota.api.views.lookup import find
 from rota.api.views.views import JobView
 from rota.controller.commands.change import may_change_job
@@ -112,7 +112,8 @@ async def change_one(context: Context, actor: Actor, item: Job | Array, command:
 async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
     """Of a running job only what does not concern its room. `action` comes last.
 
-    An ended job stays as it is: `retry` alone makes a new job of it, which is the answer.
+    An ended job stays as it is: `retry` alone makes a new job of it, which is the answer, and
+    `retry-failed` alone a new array of the elements of an array that failed.
     """
     context, actor = context_of(request), actor_of(request)
     asked: JobPatch = await body_of(request, decode_patch)
@@ -128,6 +129,10 @@ async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
         if asked == JobPatch(action="retry"):
             return view_of(context, await submit_again(context, actor, found), actor)
         raise Conflict(f"job {found.id} is {found.state} already", field="id", value=found.id)
+    if asked == JobPatch(action="retry-failed"):
+        if not isinstance(found, Array):
+            raise Rejected.because("action", asked.action, f"{found.id} is one job; give retry")
+        return view_of(context, await submit_failed_again(context, actor, found), actor)
     await _update(context, actor, found, asked)
     await _set_group_cap(context, actor, found, asked)
     await _act(context, actor, found, asked)
@@ -169,6 +174,8 @@ async def _act(context: Context, actor: Actor, item: Job | Array, asked: JobPatc
         if verb is not None:
             raise Rejected.because("action", verb, "give either hold or action, not both")
         verb = "hold" if asked.hold else "release"
+    if verb == "retry-failed":
+        raise Rejected.because("action", verb, "it comes alone")
     if verb is not None:
         await change_one(context, actor, item, VERBS[verb](actor=actor, ids=(item.id,)))
 

@@ -14,15 +14,17 @@ from rota.api.bodies.request_fields import Resources
 from rota.api.bodies.requests import DependencyRequest, JobRequest, Parameters
 from rota.api.bodies.roles import shown_devices
 from rota.api.context import Asking, actor_of, context_of
+from rota.api.jobs.endings import UNWELL
 from rota.api.jobs.submit import hand_in
 from rota.api.views.lookup import find, find_own
 from rota.api.views.views import indices_text
 from rota.controller.launches.launch import fill_in
 from rota.core.facts.array import Array
-from rota.core.facts.errors import Forbidden
+from rota.core.facts.errors import Conflict, Forbidden
 from rota.core.facts.job import Job
 from rota.core.facts.notices import format_target
 from rota.core.facts.tenant import Access
+from rota.store.api import JobFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -76,18 +78,49 @@ async def submit_again(context: Context, actor: Actor, ended: Job) -> Job:
 
     Of its owner only: another user would run a stranger's command under the own name.
     """
-    if actor.user != ended.spec.user:
-        raise Forbidden(
-            f"job {ended.id} belongs to {ended.spec.user}, who alone can try it again",
-            field="id",
-            value=ended.id,
-        )
-    made = await _request_of(context.host, ended)
-    made.hold, made.begin_at, made.depends_on = False, 0, []
-    done = await hand_in(context, actor, (context.repeated.submission(made, actor),))
-    again = await find(context.host, done.ids[0])
+    _check_owner(actor, ended)
+    again = await _hand_in_anew(context, actor, await _request_of(context.host, ended))
     assert isinstance(again, Job)
     return again
+
+
+async def submit_failed_again(context: Context, actor: Actor, array: Array) -> Job | Array:
+    """The elements of an array that failed, as one new array: same indices, same values."""
+    _check_owner(actor, array)
+    wanted = JobFilter(array=array.id, states=UNWELL)
+    jobs: list[Job] = await context.host.read(
+        lambda store: store.list_jobs(wanted, limit=array.count)
+    )
+    if not jobs:
+        raise Conflict(f"no element of {array.id} has failed", field="id", value=array.id)
+    made = await _request_of(context.host, array)
+    positions = sorted(array.position(job.id) for job in jobs)
+    if made.parameters is not None:
+        made.parameters.rows = [made.parameters.rows[position] for position in positions]
+    else:
+        spans: list[list[int]] = []
+        for position in positions:
+            if spans and spans[-1][1] == position - 1:
+                spans[-1][1] = position
+            else:
+                spans.append([position, position])
+        made.array = indices_text(array, spans, text_max=65_536)
+    return await _hand_in_anew(context, actor, made)
+
+
+def _check_owner(actor: Actor, item: Job | Array) -> None:
+    if actor.user != item.spec.user:
+        raise Forbidden(
+            f"job {item.id} belongs to {item.spec.user}, who alone can try it again",
+            field="id",
+            value=item.id,
+        )
+
+
+async def _hand_in_anew(context: Context, actor: Actor, made: JobRequest) -> Job | Array:
+    made.hold, made.begin_at, made.depends_on = False, 0, []
+    done = await hand_in(context, actor, (context.repeated.submission(made, actor),))
+    return await find(context.host, done.ids[0])
 
 
 def _from_spec(spec: JobSpec, blob: Callable[[str], bytes | None], vault: Vault) -> JobRequest:

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from bisect import bisect_right
+from math import isnan
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from litestar import get
+from litestar.params import QueryParameter
 
 from rota.api import params
 from rota.api.context import Asking, context_of
-from rota.api.views.lookup import find
+from rota.api.views.lookup import ID_MAX, find
 from rota.api.views.times import Moment, when
+from rota.controller.chores.measures import POINTS
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Rejected, named
 
 if TYPE_CHECKING:
+    from rota.api.context import Context
     from rota.controller.chores.measures import AttemptTrack, Curve
-    from rota.core.facts.job import Attempt
-    from rota.core.facts.node import Node
+    from rota.core.facts.job import Attempt, Job
+    from rota.core.facts.node import Allocation, Node
+
+#: The most places that one sum looks at: an open page asks for it every few seconds.
+LOOKS_MAX = 4_000
+#: Of the figures of an attempt, the one that is a mean and no sum.
+USE_COLUMN = 2
 
 
 class DeviceCurveView(msgspec.Struct):
@@ -71,11 +81,29 @@ class AttemptCurveView(msgspec.Struct):
     gpu_memory_mib: list[float | None]
 
 
+class SumCurveView(msgspec.Struct):
+    """All tasks of a job together, each with its last try: sums, but of GPU use the mean."""
+
+    tasks: int
+    asked_cpus: float
+    #: 0: no limit.
+    asked_memory_mib: int
+    gpus: int
+    asked_gpu_memory_mib: int
+    at: list[Moment | None]
+    cpus_used: list[float | None]
+    memory_mib: list[float | None]
+    gpu_use_percent: list[float | None]
+    gpu_memory_mib: list[float | None]
+
+
 class JobCurvesView(msgspec.Struct):
     id: int
     #: Seconds between two looks of an agent; 0: nothing is measured.
     every_s: float
     attempts: list[AttemptCurveView]
+    #: Of a job with several tasks; null: it has one, or nothing was measured.
+    sum: SumCurveView | None
 
 
 @get(
@@ -101,8 +129,17 @@ async def node_curves(request: Asking, name: params.NamePath) -> NodeCurvesView:
     summary="What the tries of a job used in the last half hour, against what they asked for",
     opt={"right": "read", "errors": (404,)},
 )
-async def job_curves(request: Asking, job_id: params.JobPath) -> JobCurvesView:
-    """Kept in memory, for a while also of tries that have ended; of an array, name an element."""
+async def job_curves(
+    request: Asking,
+    job_id: params.JobPath,
+    task: Annotated[
+        int | None, QueryParameter(description="Tries of this task only", ge=0, lt=ID_MAX)
+    ] = None,
+) -> JobCurvesView:
+    """Kept in memory, for a while also of tries that have ended; of an array, name an element.
+
+    With `task` only the tries of that one are listed; the sum is of all tasks.
+    """
     context = context_of(request)
     job = await find(context.host, job_id)
     if isinstance(job, Array):
@@ -111,23 +148,84 @@ async def job_curves(request: Asking, job_id: params.JobPath) -> JobCurvesView:
         )
     nodes = context.host.cluster.nodes
     found = [
-        _attempt_curve(task.index, attempt, track, nodes.get(attempt.allocation.node))
-        for task in job.tasks
-        for attempt in task.attempts
+        _attempt_curve(one.index, attempt, track, nodes.get(attempt.allocation.node))
+        for one in job.tasks
+        if task is None or one.index == task
+        for attempt in one.attempts
         if (track := context.measures.attempt(attempt.uid)) is not None
     ]
-    return JobCurvesView(job.id, context.measures.settings.measure_s, found)
+    every_s = context.measures.settings.measure_s
+    together = _sum_curve(context, job) if job.spec.task_count > 1 else None
+    return JobCurvesView(job.id, every_s, found, together)
+
+
+def _sum_curve(context: Context, job: Job) -> SumCurveView | None:
+    """At moments that lie evenly, and are the fewer the more tasks there are."""
+    last = [one.attempts[-1] for one in job.tasks if one.attempts]
+    tracks = {one.uid: context.measures.attempt(one.uid) for one in last}
+    known = [(one, track) for one in last if (track := tracks[one.uid]) and track.curve.at]
+    if not known:
+        return None
+    begin_s = min(track.curve.at[0] for _, track in known)
+    end_s = max(track.curve.at[-1] for _, track in known)
+    steps = max(1, min(POINTS, LOOKS_MAX // len(known)) - 1)
+    at_s = [begin_s + (end_s - begin_s) * step / steps for step in range(steps)] + [end_s]
+    held = [one.allocation for one, _ in known]
+    nodes = context.host.cluster.nodes
+    given = [_gpu_memory_mib(one.allocation, nodes.get(one.allocation.node)) for one, _ in known]
+    sums = [_sum_at(moment_s, known, context.measures.stale_s) for moment_s in at_s]
+    return SumCurveView(
+        tasks=len(known),
+        asked_cpus=sum(one.cpu_milli for one in held) / 1000,
+        asked_memory_mib=sum(one.memory_mib for one in held),
+        gpus=sum(len(one.devices) for one in held),
+        asked_gpu_memory_mib=sum(
+            mib * len(one.devices) for mib, one in zip(given, held, strict=True)
+        ),
+        at=[when(moment_s) for moment_s in at_s],
+        cpus_used=[one[0] for one in sums],
+        memory_mib=[one[1] for one in sums],
+        gpu_use_percent=[one[2] for one in sums],
+        gpu_memory_mib=[one[3] for one in sums],
+    )
+
+
+def _sum_at(
+    moment_s: float, known: list[tuple[Attempt, AttemptTrack]], stale_s: float
+) -> list[float | None]:
+    """What all had at a moment, as far as each was looked at not long before."""
+    sums: list[float | None] = [None] * 4
+    gpus = 0
+    for attempt, track in known:
+        place = bisect_right(track.curve.at, moment_s) - 1
+        if place < 0 or moment_s - track.curve.at[place] > stale_s:
+            continue
+        count = len(attempt.allocation.devices)
+        for column, values in enumerate(track.curve.columns):
+            if isnan(value := values[place]):
+                continue
+            if column == USE_COLUMN:
+                gpus += count
+                value *= count
+            sums[column] = (sums[column] or 0.0) + value
+    if gpus:
+        sums[USE_COLUMN] = (sums[USE_COLUMN] or 0.0) / gpus
+    return [None if one is None else round(one, 2) for one in sums]
+
+
+def _gpu_memory_mib(held: Allocation, node: Node | None) -> int:
+    """On each of its GPUs; with a whole one, all that it has."""
+    sizes = {device.index: device for device in node.spec.devices} if node is not None else {}
+    first = next((sizes[index] for index in held.devices if index in sizes), None)
+    if first is None:
+        return held.device_memory_mib
+    return held.share_of(first) if held.shared else first.memory_mib
 
 
 def _attempt_curve(
     task: int, attempt: Attempt, track: AttemptTrack, node: Node | None
 ) -> AttemptCurveView:
     held = attempt.allocation
-    sizes = {device.index: device for device in node.spec.devices} if node is not None else {}
-    first = next((sizes[index] for index in held.devices if index in sizes), None)
-    given_mib = held.device_memory_mib
-    if first is not None:
-        given_mib = held.share_of(first) if held.shared else first.memory_mib
     return AttemptCurveView(
         attempt.uid,
         task,
@@ -135,7 +233,7 @@ def _attempt_curve(
         held.node,
         held.cpu_milli / 1000,
         held.memory_mib,
-        given_mib,
+        _gpu_memory_mib(held, node),
         list(held.devices),
         round(track.cpus, 3) if attempt.live and track.cpus is not None else None,
         track.memory_mib if attempt.live else None,

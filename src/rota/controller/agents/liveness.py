@@ -202,7 +202,7 @@ def let_go(scribe: Scribe, name: str, farewell: Farewell) -> bool:
         return True
     if farewell.soon and not node.drained:
         note = f"it goes: {farewell.note}"
-        scribe.emit(ev.NodeDrained(node=name, drained=True, note=note))
+        scribe.emit(ev.NodeDrained(node=name, drained=True, note=note, by="rota"))
     if farewell.soon or (farewell.idle and node.live):
         return False
     end_lost(scribe, [*node.live], f"node {name} has left: {farewell.note}")

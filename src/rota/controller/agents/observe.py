@@ -155,7 +155,7 @@ def _judge_node(scribe: Scribe, name: str, detail: str) -> None:
         f"it is tried again after {format_duration(int(cool_s))}"
     )
     cools_s = scribe.now_s + cool_s
-    scribe.emit(ev.NodeDrained(node=name, drained=True, note=note, cools_s=cools_s))
+    scribe.emit(ev.NodeDrained(node=name, drained=True, note=note, cools_s=cools_s, by="rota"))
     scribe.actor = asked_by
 
 

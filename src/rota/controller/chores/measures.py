@@ -145,7 +145,12 @@ class Measures:
         return self._host.clock.now_s() - since_s >= self.settings.idle_after_s
 
     def _is_fresh(self, at_s: float) -> bool:
-        return self._host.clock.now_s() - at_s <= STALE_LOOKS * max(1.0, self.settings.measure_s)
+        return self._host.clock.now_s() - at_s <= self.stale_s
+
+    @property
+    def stale_s(self) -> float:
+        """A figure that is older is none any more."""
+        return STALE_LOOKS * max(1.0, self.settings.measure_s)
 
     def hear(self, link: int, message: Measured) -> None:
         """One look of one agent."""

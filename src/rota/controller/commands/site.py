@@ -187,6 +187,7 @@ def _drain_node(scribe: Scribe, command: cmd.DrainNode) -> object:
             note=command.note,
             migrate=command.migrate,
             deadline_s=command.deadline_s,
+            by=command.actor.user,
         )
     )
     if command.migrate:

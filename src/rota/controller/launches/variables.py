@@ -25,7 +25,10 @@ RENDEZVOUS = (
     "NODE_RANK",
 )
 #: A job that was submitted inside another one must not take itself for that one.
-_OWN = ("ROTA_ARRAY_", "ROTA_PARAM_", "ROTA_ROLE", "ROTA_WORLD_FILE", "SLURM_", "SLURMD_")
+_OWN = (
+    *("ROTA_ARRAY_", "ROTA_PARAM_", "ROTA_ROLE", "ROTA_WORLD_FILE", "ROTA_PROGRESS_FILE"),
+    *("SLURM_", "SLURMD_"),
+)
 
 
 def forget_parent(environment: dict[str, str]) -> dict[str, str]:

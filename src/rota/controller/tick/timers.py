@@ -175,7 +175,9 @@ def _end_nodes(scribe: Scribe, timer: Timer) -> None:
         note = f"the node ends at {format_when(node.spec.ends_s)}"
         by_s = max(force_s, scribe.now_s)
         scribe.emit(
-            ev.NodeDrained(node=name, drained=True, note=note, migrate=True, deadline_s=by_s)
+            ev.NodeDrained(
+                node=name, drained=True, note=note, migrate=True, deadline_s=by_s, by="rota"
+            )
         )
         migrate.empty(scribe, node)
 

@@ -101,6 +101,7 @@ def _note(node: Node, note: str) -> None:
 def _node_drained(cluster: Cluster, event: ev.NodeDrained, at_s: float) -> None:
     node = cluster.nodes[event.node]
     node.drained, node.note = event.drained, event.note
+    node.drained_by = event.by if event.drained else ""
     node.migrates, node.deadline_s = event.migrate, event.deadline_s
     node.cools_s, node.coolings = event.cools_s, node.coolings + bool(event.cools_s)
     set_drain_timer(cluster, node)
@@ -133,6 +134,7 @@ def _node_quarantined(cluster: Cluster, event: ev.NodeQuarantined, at_s: float) 
         _note(node, event.note)
     else:
         node.drained, node.note, node.cools_s = True, event.note, 0.0
+        node.drained_by = "rota"
     _node_changed(cluster, event.node)
 
 

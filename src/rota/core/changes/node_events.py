@@ -48,7 +48,8 @@ class NodeDrained(Event, frozen=True, tag="node-drained"):
 
     With ``migrate`` its jobs leave when they can without losing work; all have left at
     ``deadline_s`` (0: whenever they end). With ``cools_s`` starts failed there for its own sake: it
-    is tried again then. On ``trial`` what is known against it stays until a start works.
+    is tried again then. On ``trial`` what is known against it stays until a start works. ``by`` is
+    the user who asked for it, or ``rota``.
     """
 
     node: str
@@ -58,6 +59,7 @@ class NodeDrained(Event, frozen=True, tag="node-drained"):
     deadline_s: float = 0.0
     cools_s: float = 0.0
     trial: bool = False
+    by: str = ""
 
 
 class NodeQuarantined(Event, frozen=True, tag="node-quarantined"):

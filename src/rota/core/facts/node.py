@@ -279,7 +279,8 @@ class Node(msgspec.Struct):
     early_ends: tuple[EarlyEnd, ...] = ()
     #: The uuids of devices that are closed because jobs kept dying on them.
     quarantined: tuple[str, ...] = ()
-
+    #: Who drained it: a user, or ``rota`` where it was quarantined or went by itself.
+    drained_by: str = ""
     #: The uuids of devices that others have, by what an inventory outside of Rota says.
     elsewhere: tuple[str, ...] = ()
     #: Attempts that hold more memory on shared devices than they asked for.

@@ -20,8 +20,8 @@ async function patiently(ask) {
   return answer;
 }
 
-async function answered(method, path, body, more = {}) {
-  const headers = { "X-Rota-Page": "1" };
+async function answered(method, path, body, more = {}, named = {}) {
+  const headers = { "X-Rota-Page": "1", ...named };
   const asked = { method, headers, credentials: "same-origin", ...more };
   if (body !== undefined) {
     headers["Content-Type"] = "application/json";
@@ -41,8 +41,8 @@ async function answered(method, path, body, more = {}) {
   return answer;
 }
 
-export async function call(method, path, body) {
-  const text = await (await answered(method, path, body)).text();
+export async function call(method, path, body, named = {}) {
+  const text = await (await answered(method, path, body, {}, named)).text();
   return text ? JSON.parse(text) : null;
 }
 

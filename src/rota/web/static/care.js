@@ -10,14 +10,16 @@ let nowS = 0;
 
 function deeds(node) {
   const path = `/api/v1/nodes/${encodeURIComponent(node.name)}`;
-  if (node.drained) return button("Resume", () => change("POST", `${path}:resume`, {},
-    `${node.name} takes work again`).then(draw), { "aria-label": `Resume ${node.name}` });
+  const resume = () => change("POST", `${path}:resume`, {}, `${node.name} takes work again`).then(draw);
+  const back = button("Resume", resume, { "aria-label": `Resume ${node.name}` });
+  if (node.drained) return back;
   const drain = () => {
     const reason = prompt(`Why is ${node.name} drained?`);
     if (reason !== null) change("POST", `${path}:drain`, { note: reason },
       `${node.name} finishes its jobs`).then(draw);
   };
-  return button("Drain", drain, { "aria-label": `Drain ${node.name}` });
+  const close = button("Drain", drain, { "aria-label": `Drain ${node.name}` });
+  return node.quarantined ? h("span", { class: "row" }, back, close) : close;
 }
 
 function table() {

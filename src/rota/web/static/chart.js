@@ -1,5 +1,5 @@
 // Charts of our own: lines over time, and bars on a time axis.
-import { svg, clock, hue, memory, round } from "./dom.js";
+import { h, svg, clock, hue, memory, round } from "./dom.js";
 
 const STEPS = [60, 300, 600, 1800, 3600, 7200, 14400, 43200, 86400, 172800, 604800, 2592000];
 
@@ -13,12 +13,13 @@ function ticks(from, to) {
 // How numbers are shown, by their unit.
 const shown = { MiB: memory, "%": (number) => `${round(number, 0)} %` };
 
-// One figure over time: points are [seconds, number]; `asked` is drawn as a line to compare with.
-export function curve(name, points, { unit = "", asked = 0 } = {}) {
+// One figure over time: points are [seconds, number]; `asked` is drawn as a line to compare with,
+// `from` is where its scale begins.
+export function curve(name, points, { unit = "", asked = 0, from = null } = {}) {
   const say = shown[unit] || ((number) => round(number, 3));
   const [wide, high, left, low] = [360, 130, 56, 18];
   const xs = points.map((point) => point[0]);
-  const ys = [...points.map((point) => point[1]), ...(asked ? [0, asked] : [])];
+  const ys = [...points.map((point) => point[1]), asked || null, from].filter((one) => one !== null);
   const [x0, x1] = [Math.min(...xs), Math.max(...xs, Math.min(...xs) + 1)];
   const [y0, y1] = [Math.min(...ys), Math.max(...ys)];
   const x = (at) => left + ((at - x0) / (x1 - x0)) * (wide - left - 6);
@@ -87,7 +88,8 @@ function block(bar, x, y) {
   return svg("g", { role: "img", "aria-label": bar.label }, ...parts);
 }
 
-// Bars on a time axis: names is [[row, shown]]; a bar has row, start_s, end_s, kind, text, label.
+// Bars on a time axis, and beside it the names of the rows, which stay where a narrow page is moved
+// to other times: names is [[row, shown]]; a bar has row, start_s, end_s, kind, text, label.
 export function bars({ names, items, from, to, now, label }) {
   const x = (at) => LEFT + ((Math.min(Math.max(at, from), to) - from) / (to - from)) * (WIDE -
     LEFT - 4);
@@ -99,8 +101,9 @@ export function bars({ names, items, from, to, now, label }) {
     place.set(row, high);
     high += Math.max(1, count.get(row) || 0) * LANE + 2;
   }
-  const drawn = svg("svg", { viewBox: `0 0 ${WIDE} ${high + 4}`, class: "gantt",
-  role: "group", "aria-label": label });
+  const size = (left, wide) => ({ viewBox: `${left} 0 ${wide} ${high + 4}` });
+  const drawn = svg("svg", { ...size(LEFT, WIDE - LEFT), class: "chart" });
+  const beside = svg("svg", { ...size(0, LEFT), class: "names" });
   for (const at of ticks(from, to)) {
     drawn.append(
       svg("line", { x1: x(at), x2: x(at), y1: TOP - 4, y2: high, class: "axis" }),
@@ -109,11 +112,11 @@ export function bars({ names, items, from, to, now, label }) {
   }
   for (const [row, shown] of names) {
     const text = shown.length > 22 ? `${shown.slice(0, 21)}…` : shown;
-    drawn.append(svg("text", { x: 2, y: place.get(row) + 14, class: "name" }, text));
+    beside.append(svg("text", { x: 2, y: place.get(row) + 14, class: "name" }, text));
   }
   drawn.append(svg("line", { x1: x(now), x2: x(now), y1: TOP - 6, y2: high, class: "now" }));
   for (const bar of seen) {
     if (place.has(bar.row)) drawn.append(block(bar, x, place.get(bar.row) + bar.lane * LANE));
   }
-  return drawn;
+  return h("div", { class: "gantt", role: "group", "aria-label": label }, beside, drawn);
 }

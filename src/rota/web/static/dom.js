@@ -115,6 +115,14 @@ export function memory(mib) {
   return mib >= 1024 ? `${Math.round(mib / 102.4) / 10} GiB` : `${Math.round(mib)} MiB`;
 }
 
+// The GPUs that something asks for, and how much of them where it shares.
+export function gpuWish(asked) {
+  const size = asked.gpu_memory_mb ? memory(asked.gpu_memory_mb) : "";
+  const part = asked.shared ? ["shared", size].filter(Boolean).join(" ") : size && `with ${size}`;
+  const words = [round(asked.gpus, 2), "GPU", asked.gpu_type || "", part ? `(${part})` : ""];
+  return asked.gpus ? words.filter(Boolean).join(" ") : "";
+}
+
 export const round = (number, digits = 1) => String(Math.round(number * 10 ** digits) / 10 **
   digits);
 

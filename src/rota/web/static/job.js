@@ -1,5 +1,5 @@
 import "./common.js";
-import { $, button, can, clock, h, jobLink, memory, put, renew, round, rows, seconds,
+import { $, button, can, clock, gpuWish, h, jobLink, memory, put, renew, round, rows, seconds,
   span } from "./dom.js";
 import { api, call, change, feed, live, note, paced } from "./api.js";
 import { curve } from "./chart.js";
@@ -18,7 +18,8 @@ function deeds() {
   const verb = (word, text) => button(text, () => change("POST", `/api/v1/jobs:${word}`, { ids: [
       Number(id)
     ] }, `${text}: done`).then(draw));
-  if (ENDED.has(job.state)) return [button("Redo", redo)];
+  // Under another name it would be another job: its owner alone has it done again.
+  if (ENDED.has(job.state)) return place.dataset.own === "1" ? [button("Redo", redo)] : [];
   const found = [];
   if (job.held) found.push(verb("release", "Release"));
   else if (job.state === "queued") found.push(verb("hold", "Hold"));
@@ -50,7 +51,7 @@ const pairs = (table) => Object.entries(table || {}).map(([name, value]) => `${n
 
 function wishes(asked) {
   return [
-    asked.gpus ? `${round(asked.gpus, 2)} GPU ${asked.gpu_type}`.trim() : "",
+    gpuWish(asked),
     `${round(asked.cpus)} CPU`,
     asked.memory_mb ? memory(asked.memory_mb) : "",
     job.tasks > 1 ? `${job.tasks} tasks` : "",
@@ -93,7 +94,8 @@ function facts(figures) {
 async function why() {
   const told = await api(`/jobs/${id}/why`);
   $("#why-reason").textContent = told.reason || (job.state === "running" ? "It runs." : "");
-  const said = told.foretold;
+  // What is planned is among the lines; beside it an estimate would be a second time.
+  const said = told.tree?.expected ? null : told.foretold;
   const about = said ? `it will probably start about ${clock(seconds(said.expected_at))}, nine in ` +
     `ten before ${clock(seconds(said.nine_in_ten_at))}` : null;
   const known = [told.reason, `it is ${told.reason}`];
@@ -144,7 +146,11 @@ function said(one) {
   const detail = { ...one.detail, ...(one.detail.outcome || {}) };
   const words = [detail.state, detail.cause, detail.note, detail.detail, detail.way];
   const node = one.detail.allocation?.node;
-  return [...new Set([...words, node ? `on ${node}` : ""])].filter(Boolean).join(", ");
+  const idle = detail.since_s ? `GPU ${detail.devices.join(", ")} idle since ${clock(detail.since_s)}` : "";
+  const asked = detail.declared_mib ? `, asked for ${memory(detail.declared_mib)}` : "";
+  const over = one.kind === "gpu-overused" ?
+    `holds ${memory(detail.memory_mib)} on GPU ${detail.device}${asked}` : "";
+  return [...new Set([...words, node ? `on ${node}` : "", over, idle])].filter(Boolean).join(", ");
 }
 
 async function events() {
@@ -153,54 +159,64 @@ async function events() {
   rows("#events", told.items.map(row).reverse());
 }
 
-// What the job reports of itself, as curves of what was seen while this page was open.
-const curves = new Map();
-let lastAt = 0;
-async function progress() {
-  const said = (await feed(`progress/${id}`)).progress;
-  if (!said || said.at_s === lastAt) return;
-  lastAt = said.at_s;
-  $("#figures").hidden = false;
-  $("#progress").hidden = false;
-  $("#progress").value = said.fraction;
-  $("#progress-text").textContent = `${round(100 * said.fraction)} % ${said.message || ""}`;
-  for (const [name, value] of Object.entries(said)) {
-    if (name === "at_s" || typeof value !== "number") continue;
-    if (!curves.has(name)) curves.set(name, []);
-    curves.get(name).push([said.at_s, value]);
-  }
-  drawCurves();
+// Which of its tasks is looked at: by its log, its terminal and its figures.
+const field = $("#task");
+const task = () => Math.min(Math.max(Math.trunc(Number(field?.value)) || 0, 0), Number(field?.max ||
+  0));
+
+function where() {
+  if (!field) return;
+  const last = job.attempts.findLast((one) => one.task === task());
+  const node = last ? `on ${last.engine_node || last.node}, ${last.state}` : "has not begun";
+  $("#task-line").textContent = `of ${job.tasks}: ${node}`;
 }
 
-// What its last try used of the machine, against what it asked for, where nodes measure that.
+// What the job reports of itself, from the beginning of its last try.
+let reported = [];
+async function progress() {
+  const said = await api(`/jobs/${id}/progress?task=${task()}`);
+  const at = said.at.map(seconds);
+  const points = (values) => values.map((value, place) => [at[place], value]).filter((point) =>
+    point[1] !== null);
+  reported = [["progress", points(said.fraction.map((part) => 100 * part)), { unit: "%", from: 0 }],
+    ...Object.entries(said.figures).map(([name, values]) => [name, points(values), {}])
+  ].filter(([, found]) => found.length);
+  const last = said.fraction.at(-1);
+  $("#progress").hidden = last === undefined;
+  if (last !== undefined) $("#progress").value = last;
+  $("#progress-text").textContent = last === undefined ? said.note :
+    `${round(100 * last)} % ${said.message}`;
+}
+
+const charts = (used, asked, of = "") => [
+  [`CPUs${of}`, used.cpus_used, { asked: asked.asked_cpus }],
+  [`Memory${of}`, used.memory_mib, { asked: asked.asked_memory_mib, unit: "MiB" }],
+  [`GPU use${of}`, used.gpu_use_percent, { asked: asked.gpus ? 100 : 0, unit: "%" }],
+  [`GPU memory${of}`, used.gpu_memory_mib, { asked: asked.gpu_mib, unit: "MiB" }],
+].map(([name, numbers, more]) => {
+  const points = numbers.map((number, at) => [seconds(used.at[at]), number]);
+  return [name, points.filter((point) => point[1] !== null), { from: 0, ...more }];
+});
+
+// What the last try of a task used of the machine, against what it asked for, and all together.
 let measured = [];
 async function measure() {
   if (!job.started_at) return;
-  const told = await api(`/jobs/${id}/curves`);
-  const last = told.attempts.at(-1);
-  if (!last) return;
-  const gpus = last.gpus_held.length;
-  const shown = [
-    ["CPUs", last.cpus_used, { asked: last.asked_cpus }],
-    ["Memory", last.memory_mib, { asked: last.asked_memory_mib, unit: "MiB" }],
-    ["GPU use", last.gpu_use_percent, { asked: gpus ? 100 : 0, unit: "%" }],
-    ["GPU memory", last.gpu_memory_mib, { asked: gpus * last.asked_gpu_memory_mib,
-      unit: "MiB" }
-    ],
-  ];
-  measured = shown.map(([name, numbers, more]) => {
-    const points = numbers.map((number, at) => [seconds(last.at[at]), number]);
-    return [name, points.filter((point) => point[1] !== null), more];
-  });
+  const told = await api(`/jobs/${id}/curves?task=${task()}`);
+  const [last, sum] = [told.attempts.at(-1), told.sum];
+  const gpus = last ? last.gpus_held.length : 0;
+  const own = last ? charts(last, { ...last, gpus, gpu_mib: gpus * last.asked_gpu_memory_mib },
+    sum ? ` of task ${task()}` : "") : [];
+  measured = [...own, ...(sum ? charts(sum, { ...sum, gpu_mib: sum.asked_gpu_memory_mib },
+    ` of ${sum.tasks} tasks`) : [])];
 }
 
 function drawCurves() {
   const steps = job.checkpoints.filter((one) => one.step !== null);
   const saved = steps.map((one) => [seconds(one.saved_at), one.step]).sort((a, b) => a[0] - b[0]);
-  const all = [...curves.entries(), ["checkpoint step", saved.length > 1 ? saved : []], ...
-  measured];
+  const all = [...reported, ["checkpoint step", saved.length > 1 ? saved : [], {}], ...measured];
   const known = all.filter(([, points]) => points.length);
-  if (known.length) $("#figures").hidden = false;
+  $("#figures").hidden = !known.length && $("#progress").hidden;
   put($("#curves"), known.map(([name, points, more]) => curve(name, points, more)));
 }
 
@@ -213,6 +229,7 @@ async function draw() {
   renew($("#job-buttons"), deeds());
   line();
   tries();
+  where();
   const figures = api(`/jobs/${id}/metrics`).then((found) => {
     facts(found);
     return measure();
@@ -229,10 +246,23 @@ live((news) => {
   if (news.jobs === null || news.jobs.includes(Number(id))) again();
 });
 setInterval(() => { if (job && !document.hidden && !job.ended_at) line(); }, 1000);
-if (place.dataset.open === "1") {
-  openLog(id, () => job && ENDED.has(job.state));
-  const look = () => { if (!document.hidden && job && job.started_at && (!job.ended_at || !lastAt))
-      progress().catch(() => null); };
-  setInterval(look, 2000);
-}
-if ($("#terminal")) openTerminal(id);
+const open = place.dataset.open === "1";
+// Nor is what it says of itself; of one that has ended it is asked for once.
+let over = false;
+const look = paced(2000, async () => {
+  const ended = Boolean(job.ended_at);
+  await progress();
+  over = ended;
+  drawCurves();
+});
+if (open) setInterval(() => { if (!document.hidden && job?.started_at && !over) look(); }, 2000);
+const readLog = open ? openLog(id, () => job && ENDED.has(job.state), task) : null;
+const closeTerminal = $("#terminal") ? openTerminal(id, task) : null;
+field?.addEventListener("change", () => {
+  field.value = task();
+  over = false;
+  readLog?.();
+  closeTerminal?.();
+  if (readLog) look();
+  again();
+});

@@ -10,6 +10,9 @@ const TAIL = 2000;
 const AGAIN_MS = 2000;
 // Before each piece: which stream it is of, and how long it is.
 const HEAD = 5;
+// The most lines that one search brings, and where it says that it goes on.
+const HITS = 500;
+const NEXT = ["Rota-Log-Next", "Rota-Log-Next-Line"];
 const STREAMS = { o: "stdout", e: "stderr" };
 
 // Takes pieces apart; tells each whole one.
@@ -33,8 +36,8 @@ function unpacked(tell) {
   };
 }
 
-// `over` says whether nothing more can come.
-export function openLog(job, over) {
+// `over` says whether nothing more can come, `task` which task is read. Gives what reads it anew.
+export function openLog(job, over, task) {
   const box = $("#log");
   const follow = $("#log-follow");
   const shown = { stdout: true, stderr: true };
@@ -54,7 +57,7 @@ export function openLog(job, over) {
 
   async function read() {
     const mine = stop.signal;
-    const words = `stream=both&follow=true&frames=true&tail=${TAIL}`;
+    const words = `stream=both&follow=true&frames=true&tail=${TAIL}&task=${task()}`;
     try {
       const answer = await raw(`/api/v1/jobs/${job}/logs?${words}`, { signal: mine });
       rest.stdout = rest.stderr = "";
@@ -89,20 +92,32 @@ export function openLog(job, over) {
     read();
   }
 
-  async function search(text) {
+  // Of a stream that has more lines than one answer holds it says where they begin.
+  async function found(stream, text, from) {
+    const words = new URLSearchParams({ stream, search: text, ignore_case: "true",
+      numbers: "true", limit: String(HITS), task: task(), ...from });
+    const answer = await raw(`/api/v1/jobs/${job}/logs?${words}`);
+    const [offset, line] = NEXT.map((name) => answer.headers.get(name));
+    const lines = (await answer.text()).split("\n").filter(Boolean);
+    return { lines: lines.map((one) => h("div", { class: stream }, ...marked(one, text))),
+      next: offset === null ? null : { offset, line } };
+  }
+
+  async function search(text, from = { stdout: {}, stderr: {} }) {
     end();
-    const found = [];
-    for (const stream of ["stdout", "stderr"]) {
-      if (!shown[stream]) continue;
-      const words = new URLSearchParams({ stream, search: text, ignore_case: "true",
-        numbers: "true", limit: "500" });
-      const answer = await raw(`/api/v1/jobs/${job}/logs?${words}`);
-      const body = await answer.text();
-      found.push(...body.split("\n").filter(Boolean).map((line) => h("div", { class: stream }, ...
-        marked(line, text))));
+    if (!from.again) put(box, h("div", { class: "note" }));
+    const next = { again: true };
+    for (const stream of Object.values(STREAMS)) {
+      if (!shown[stream] || !from[stream]) continue;
+      const answer = await found(stream, text, from[stream]);
+      box.append(...answer.lines);
+      if (answer.next) next[stream] = answer.next;
     }
-    put(box, h("div", { class: "note" }, `${found.length} ${found.length === 1 ? "line" :
-      "lines"} with '${text}'`), ...found);
+    const count = box.childElementCount - 1;
+    const words = `${count} ${count === 1 ? "line" : "lines"} with '${text}'`;
+    const more = next.stdout || next.stderr;
+    renew(box.firstElementChild, more ? `${words}, and there are more ` : words,
+      more ? button("Find more", () => search(text, next).catch(told)) : null);
   }
 
   function draw() {
@@ -113,11 +128,12 @@ export function openLog(job, over) {
   }
 
   const field = $("#log-find");
+  const told = (error) => note(error.message, true);
+  const anew = () => (field.value ? search(field.value).catch(told) : begin());
   field.addEventListener("keydown", (event) => {
     if (event.key === "Escape") field.value = "";
     if (event.key === "Escape" || (event.key === "Enter" && !field.value)) begin();
-    else if (event.key === "Enter") search(field.value).catch((error) => note(error.message,
-      true));
+    else if (event.key === "Enter") anew();
   });
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) end();
@@ -126,6 +142,7 @@ export function openLog(job, over) {
   addEventListener("pagehide", end);
   draw();
   begin();
+  return anew;
 }
 
 function marked(line, text) {

@@ -1,5 +1,5 @@
 import "./common.js";
-import { $, button, can, clock, h, hue, jobLink, memory, page, person, put, renew,
+import { $, button, can, clock, gpuWish, h, hue, jobLink, memory, page, person, put, renew,
   round, settle, span, state } from "./dom.js";
 import { api, change, feed, live, note, paced } from "./api.js";
 import { bars } from "./chart.js";
@@ -115,9 +115,8 @@ async function drawNodes(names) {
 const wanted = { search: "", state: "", page: 0 };
 
 function asks(job) {
-  const parts = [job.gpus ? `${round(job.gpus, 2)} GPU` : "", `${round(job.cpus)} CPU`, job
-    .memory_mb ? memory(job.memory_mb) : ""
-  ];
+  const parts = [gpuWish(job), `${round(job.cpus)} CPU`, job.memory_mb ? memory(job.memory_mb) :
+    ""];
   return (job.tasks > 1 ? `${job.tasks} × ` : "") + parts.filter(Boolean).join(", ");
 }
 
@@ -125,20 +124,22 @@ function start(job) {
   if (job.state === "running" || job.state === "scheduled") return job.start_s ?
     `${span(Date.now() / 1000 - job.start_s)} ago` : "starting";
   if (!job.start_s) return "not known";
-  const latest = job.latest_s ? `nine in ten such jobs start before ${clock(job.latest_s)}` : null;
+  if (job.planned) return h("span", { title: "as planned, if jobs run to their limits" },
+    `planned ${clock(job.start_s)}`);
+  const latest = `nine in ten such jobs start before ${clock(job.latest_s)}`;
   return h("span", { title: latest }, `about ${clock(job.start_s)}`);
 }
 
 function deeds(job) {
-  // What runs of a sweep is ended on its own page.
-  if (job.running || !can("change") || !(job.mine || can("operate"))) return "";
-  const ids = { ids: [job.id] };
+  if (!can("change") || !(job.mine || can("operate"))) return "";
+  // Of a row for what runs of a sweep: those that run, and those that wait for their turn.
+  const ids = { ids: [job.running ? job.array : job.id] };
   const held = job.state === "held";
   const deed = (verb, text) => button(text, () => change("POST", `/api/v1/jobs:${verb}`, ids,
     `${text} ${job.ref}: done`), { "aria-label": `${text} ${job.ref}` });
   const waits = job.state === "queued" || held;
   return h("span", { class: "row" }, waits ? deed(held ? "release" : "hold", held ? "Release" :
-    "Hold") : null, deed("cancel", "Cancel"));
+    "Hold") : null, deed("cancel", job.running ? "Cancel all" : "Cancel"));
 }
 
 function row(job) {
@@ -152,7 +153,7 @@ function row(job) {
   return h("tr", { ...attributes, "data-key": `${job.id}${whole ? " whole" : ""}` },
     h("td", null, jobLink(whole ? job.array : job.id, job.ref, whole)),
     h("td", { class: "long" }, h("bdi", clamp, name), job.array && !whole ? h("span", null, " in ", jobLink(job
-      .array, String(job.array), true)) : null),
+      .array, String(job.array), true)) : null, place ? h("small", { class: "phone" }, place) : null),
     h("td", null, person(job.user)),
     h("td", null, state(job.state)), h("td", null, asks(job)), h("td", null, start(job)),
     h("td", { class: "long" }, place), h("td", null, deeds(job)));
@@ -187,7 +188,7 @@ async function drawQueue() {
 const isJob = (item) => item.kind === "plan" || item.kind === "likely";
 
 function planned(item) {
-  const job = isJob(item) ? `job ${item.id} ` : "";
+  const job = isJob(item) ? `job ${item.ref} ` : "";
   const nodes = item.nodes.length ? ` on ${item.nodes.join(", ")}` : "";
   const about = item.kind === "likely" ? "about " : "";
   const times = `${about}${clock(item.start_s)} to ${clock(item.end_s)}`;
@@ -206,7 +207,7 @@ async function drawAhead() {
     const whose = isJob(item) ? item.user : item.nodes.join(", ") || item.user || "all";
     return { ...item, row, text: `${item.name} (${whose})`, label: planned(item), href };
   });
-  const names = items.map((item) => [item.row, isJob(item) ? `job ${item.id}` : item.kind]);
+  const names = items.map((item) => [item.row, isJob(item) ? `job ${item.ref}` : item.kind]);
   const ends = items.map((item) => Math.min(item.end_s, item.start_s + 12 * 3600));
   const to = Math.max(answer.now_s + 600, ...ends);
   const drawn = bars({ names, items, from: answer.now_s - 60, to, now: answer.now_s,

@@ -2,7 +2,8 @@ import "./common.js";
 import { $, h, jobLink, part, person as owner, put, round, rows, seconds, span } from "./dom.js";
 import { api, feed, live, paced } from "./api.js";
 
-let used = [];
+// What the tables were made from.
+let [used, shares, unused, limits] = [[], [], [], []];
 
 function held(now) {
   return [now.gpus ? `${round(now.gpus, 2)} GPU` : "", now.cpus ? `${round(now.cpus)} CPU` : ""]
@@ -11,11 +12,13 @@ function held(now) {
 
 function quotas(accounts) {
   const found = [];
+  limits = [];
   for (const [kind, one] of accounts) {
     for (const part_ of ["hard", "soft"]) {
       for (const [name, limit] of Object.entries(one.quota?.[part_] || {})) {
         if (limit === null || typeof limit !== "number") continue;
         const now = one.used?.[name];
+        limits.push([kind, one.name, name, part_, now, limit]);
         const whose = one.name === "*" ? "each user" : `${kind} ${one.name}`;
         const told = now === undefined || one.name === "*" ? ["", round(limit, 2), ""] : [round(now,
           2), round(limit, 2), part(now, limit)];
@@ -36,8 +39,9 @@ async function idle() {
   if (!measured) return;
   const [gpus, jobs] = [await api("/gpus?idle=true"), await api("/jobs?state=running&limit=1000")];
   const owners = new Map(jobs.items.map((job) => [job.id, job.user]));
-  const found = gpus.items.map((gpu) => [
-    owner(owners.get(gpu.jobs[0]) || ""),
+  unused = gpus.items.map((gpu) => ({ ...gpu, user: owners.get(gpu.jobs[0]) || "" }));
+  const found = unused.map((gpu) => [
+    owner(gpu.user),
     `${gpu.node} GPU ${gpu.index} ${gpu.model}`,
     h("span", null, gpu.jobs.flatMap((job) => [jobLink(job), " "])),
     gpu.idle_since ? span(Date.now() / 1000 - seconds(gpu.idle_since)) : "",
@@ -94,7 +98,8 @@ async function draw() {
   if (body.length) put($("#use tbody"), body);
   else put($("#use tbody"), h("tr", null, h("td", { colspan: 9 },
     "Nobody used anything in this time.")));
-  rows("#shares", usage.shares.map((one) => [one.project || "-", one.user ? owner(one.user) : "(the project)",
+  shares = usage.shares;
+  rows("#shares", shares.map((one) => [one.project || "-", one.user ? owner(one.user) : "(the project)",
     `${round(100 * one.target)} %`, `${round(100 * one.used)} %`, h("span", null, part(one
       .used, one.target, "more"), ` ${round(one.ratio, 2)}`)
   ]));
@@ -109,21 +114,33 @@ function csvCell(value) {
   return `"${plain.replaceAll('"', '""')}"`;
 }
 
-$("#csv").addEventListener("click", () => {
-  const lines = [
-    ["user", "project", "gpu_hours", "cpu_hours", "memory_gb_hours", "cost", "jobs",
-      "mean_wait_s", "success_rate"
-    ], ...used.map((one) => [one.user, one.project, one.period.gpu_hours, one.period
-      .cpu_hours, one.period.memory_gb_hours, one.period.cost, one.fared?.jobs, one.fared
-      ?.mean_wait_s, one.fared?.success_rate
-    ])
-  ];
-  const file = new Blob([lines.map((line) => line.map(csvCell).join(",")).join(
-  "\r\n")], { type: "text/csv" });
-  const link = h("a", { href: URL.createObjectURL(file), download: "rota-use.csv" });
-  link.click();
-  URL.revokeObjectURL(link.href);
-});
+// What each table shows, with plain numbers: its heads and its rows.
+const SHEETS = {
+  use: () => [["user", "project", "gpu_hours", "cpu_hours", "memory_gb_hours", "cost", "jobs",
+    "mean_wait_s", "success_rate"
+  ], used.map((one) => [one.user, one.project, one.period.gpu_hours, one.period.cpu_hours,
+    one.period.memory_gb_hours, one.period.cost, one.fared?.jobs, one.fared?.mean_wait_s,
+    one.fared?.success_rate
+  ])],
+  shares: () => [["project", "user", "target", "used", "used_of_target"], shares.map((one) => [one
+    .project, one.user, one.target, one.used, one.ratio
+  ])],
+  idle: () => [["user", "node", "gpu", "model", "jobs", "idle_since"], unused.map((one) => [one.user,
+    one.node, one.index, one.model, one.jobs.join(" "), one.idle_since
+  ])],
+  quotas: () => [["account", "name", "of", "kind", "held", "limit"], limits],
+};
+
+for (const save of document.querySelectorAll("[data-csv]")) {
+  save.addEventListener("click", () => {
+    const [head, found] = SHEETS[save.dataset.csv]();
+    const text = [head, ...found].map((line) => line.map(csvCell).join(",")).join("\r\n");
+    const file = new Blob([text], { type: "text/csv" });
+    const link = h("a", { href: URL.createObjectURL(file), download: `rota-${save.dataset.csv}.csv` });
+    link.click();
+    URL.revokeObjectURL(link.href);
+  });
+}
 const again = paced(5000, () => Promise.all([draw(), idle()]));
 $("#period").addEventListener("change", () => draw());
 live(again);

@@ -8,10 +8,10 @@ const KINDS = { past: "ran", running: "runs, to its limit", plan: "is expected t
   reservation: "is reserved", maintenance: "maintenance" };
 
 async function draw() {
-  const answer = await feed("gantt", { hours: $("#hours").value });
+  const answer = await feed("gantt", { hours: $("#hours").value, find: $("#gantt-find").value });
   const items = answer.items.flatMap((one) => {
     const job = one.kind !== "reservation" && one.kind !== "maintenance";
-    const text = `${job ? `job ${one.id} ` : ""}${one.name} (${one.user || "all"})`;
+    const text = `${job ? `job ${one.ref} ` : ""}${one.name} (${one.user || "all"})`;
     const times = `${clock(one.start_s)} to ${clock(one.end_s)}`;
     const label = `${text}: ${KINDS[one.kind]}, ${times}${one.gpus ? `, ${one.gpus} GPUs` : ""}`;
     const href = job ? `/web/job/${one.id}` : null;
@@ -29,9 +29,15 @@ async function draw() {
   const first = !$("#gantt svg");
   renew(
     $("#gantt"),
-    answer.nodes.length ? drawn : h("p", null, "No node has joined yet."),
-    answer.more ? h("p", null, `and ${answer.more} more nodes`) : null,
+    answer.nodes.length ? drawn : h("p", null, $("#gantt-find").value ? "No node is named like that." :
+      "No node has joined yet."),
   );
+  const cut = [
+    answer.more ? `${answer.more} more nodes are not drawn: find them by name` : "",
+    answer.past ? `of the jobs that ended only the newest ${answer.past} are drawn` : "",
+  ].filter(Boolean);
+  $("#gantt-cut").hidden = !cut.length;
+  $("#gantt-cut").textContent = `Not all is here: ${cut.join("; ")}.`;
   if (first) showNow();
 }
 
@@ -40,12 +46,18 @@ function showNow() {
   const [box, now] = [$("#gantt"), $("#gantt .now")];
   if (!now) return;
   const at = now.getBoundingClientRect().left - box.getBoundingClientRect().left;
-  box.scrollLeft = Math.max(0, at - box.clientWidth / 3);
+  const names = $("#gantt .names").getBoundingClientRect().width;
+  box.scrollLeft = Math.max(0, at - names - (box.clientWidth - names) / 3);
 }
 
 put($("#gantt-legend"), Object.entries(KINDS).map(([kind, text]) => h("li", null, h(
 "i", { class: `swatch of-${kind}` }), text)));
-$("#hours").addEventListener("change", draw);
+$("#hours").addEventListener("change", () => draw());
+let typing = 0;
+$("#gantt-find").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(draw, 200);
+});
 $("#if-form")?.addEventListener("submit", async (event) => {
   event.preventDefault();
   try {

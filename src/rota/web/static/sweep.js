@@ -1,6 +1,6 @@
 import "./common.js";
 import { $, button, can, clock, h, jobLink, put, renew, round, seconds, span } from "./dom.js";
-import { call, change, feed, live, note, raw, paced } from "./api.js";
+import { api, call, change, feed, live, note, paced } from "./api.js";
 
 const place = $("#sweep");
 const id = place.dataset.job;
@@ -12,8 +12,8 @@ const ENDED = new Set([...BAD, "completed", "cancelled"]);
 const WORST = ["failed", "timeout", "node_failed", "unschedulable", "running", "scheduled",
   "preempted", "queued", "held", "cancelled", "completed"
 ];
-// The most elements that are asked for what they report: each is a file on its node.
-const ASKED = 200;
+// The most elements that are asked at once for what they report: each is a file on its node.
+const ASKED = 100;
 const elements = new Map();
 const figures = new Map();
 let names = [];
@@ -40,7 +40,7 @@ function value(one, name) {
 
 const order = (a, b) => (isNaN(a) || isNaN(b) ? String(a).localeCompare(String(b)) : a - b);
 
-const WORDS = { completed: "ok", running: "run", bad: "fail" };
+const WORDS = { completed: "ok", running: "run", bad: "fail", cancelled: "cancel" };
 
 function told(found, worst) {
   if (found.length === 1) return `job ${id}_${worst.index}: ${worst.state}${worst.cause ? `, ${worst.cause}` : ""}`;
@@ -110,70 +110,52 @@ function counted() {
   const again = `Redo the ${failed.length} that failed`;
   const cancel = () => change("POST", "/api/v1/jobs:cancel", { ids: [Number(id)] }, "cancelled");
   const buttons = [
-    failed.length ? button(again, () => redo(failed), { class: "main" }) : null,
+    failed.length && place.dataset.own === "1" ? button(again, () => redo(failed), { class: "main" }) :
+    null,
     left ? button("Cancel all", cancel) : null,
   ];
   renew($("#sweep-buttons"), mine && can("change") ? buttons : null);
 }
 
+// One call makes one array of them; said again of the same elements it makes nothing more.
 async function redo(failed) {
-  const made = [];
+  const text = new TextEncoder().encode(failed.map((one) => one.id).sort().join());
+  const digest = text.reduce((mixed, byte) => Math.imul(mixed ^ byte, 16777619) >>> 0, 2166136261);
+  const key = { "Idempotency-Key": `redo-failed-${id}-${failed.length}-${digest}` };
   try {
-    for (const one of failed) {
-      const answer = await call("PATCH", `/api/v1/jobs/${one.id}`, { action: "retry" });
-      made.push(answer.id);
-    }
+    const made = await call("PATCH", `/api/v1/jobs/${id}`, { action: "retry-failed" }, key);
+    note(`submitted ${failed.length} elements again as ${made.id}`);
+    put($("#redone"), "Submitted again: ", jobLink(made.id, String(made.id), true));
   } catch (error) {
     note(error.message, true);
   }
-  if (made.length) {
-    note(`submitted ${made.length} jobs again`);
-    again.set(made);
-  }
 }
 
-// The jobs that a redo made, as long as this page is open.
-const again = {
-  ids: [],
-  set(ids) {
-    this.ids.push(...ids);
-    put($("#failures"), h("p", { id: "redone" }, "Submitted again: ", this.ids.flatMap((
-      one) => [jobLink(one), " "])), ...$("#failures").querySelectorAll("details"));
-  },
-};
-
-const first = new Map();
-async function failures() {
-  const groups = new Map();
-  for (const one of elements.values()) {
-    if (!BAD.has(one.state)) continue;
-    const cause = one.cause || one.state;
-    if (!groups.has(cause)) groups.set(cause, []);
-    groups.get(cause).push(one);
+// "3,7-9" as the first of its numbers.
+function listed(indices, most) {
+  const found = [];
+  for (const part of indices.split(",")) {
+    const [range, step] = part.split(":");
+    const [from, to = from] = range.split("-").map(Number);
+    for (let at = from; at <= to && found.length < most; at += Number(step || 1)) found.push(at);
   }
-  const sorted = [...groups.entries()].sort((a, b) => b[1].length - a[1].length).slice(0, 20);
-  const drawn = await Promise.all(sorted.map(async ([cause, found]) => {
-    const lines = await lead(found[0]);
-    return h("details", { open: sorted.length <= 4, "data-key": cause },
-      h("summary", null, `${found.length} failed: ${cause.replace(/^exit: /, "")}`),
-      lines ? h("pre", null, lines) : null,
-      h("p", null, found.slice(0, 40).flatMap((one) => [jobLink(one.id, `${id}_${one.index}`), " "]), found
-        .length > 40 ? `and ${found.length - 40} more` : ""));
-  }));
-  const made = $("#redone");
-  renew($("#failures"), made, drawn.length ? drawn : h("p", null, "Nothing has failed."));
+  return found;
 }
 
-// The end of what the first one wrote to its errors.
-async function lead(one) {
-  if (!one.parameters) return "";
-  if (!first.has(one.id)) {
-    const answer = await raw(`/api/v1/jobs/${one.id}/logs?stream=stderr&tail=6`).then((found) =>
-      found.text()).catch(() => "");
-    first.set(one.id, answer.slice(0, 2000));
-  }
-  return first.get(one.id);
-}
+// By what ended them, as 'rota why' tells them apart: by their exceptions, too.
+let drawn = null;
+const failures = paced(2000, async () => {
+  const failed = [...elements.values()].filter((one) => BAD.has(one.state)).map((one) => one.id);
+  if (drawn === failed.join()) return;
+  drawn = failed.join();
+  const groups = failed.length ? (await api(`/jobs/${id}/why`)).failures.slice(0, 20) : [];
+  const shown = groups.map((one) => h("details", { open: groups.length <= 4, "data-key": one.cause },
+    h("summary", null, `${one.count} failed: ${one.cause}`),
+    one.last_lines.length ? h("pre", null, one.last_lines.join("\n")) : null,
+    h("p", null, listed(one.indices, 40).flatMap((index) => [jobLink(`${id}_${index}`), " "]),
+      one.count > 40 ? `and ${one.count - 40} more` : "")));
+  renew($("#failures"), shown.length ? shown : h("p", null, "Nothing has failed."));
+}, 60000);
 
 function choices() {
   const known = [...elements.values()].find((one) => one.parameters && Object.keys(one.parameters)
@@ -190,18 +172,25 @@ function choices() {
   "what jobs report"));
 }
 
+async function ask() {
+  const begun = [...elements.values()].filter((one) => one.started_at).map((one) => one.id);
+  for (let at = 0; at < begun.length; at += ASKED) {
+    const answer = await feed(`said/${id}`, { ids: begun.slice(at, at + ASKED).join(",") });
+    for (const [one, said] of Object.entries(answer.items)) figures.set(Number(one), said);
+    const asked = Math.min(at + ASKED, begun.length);
+    $("#sweep-asked").textContent = asked < begun.length ? `asked ${asked} of ${begun.length}` : "";
+  }
+}
+
 async function reported() {
   const chosen = $("#sweep-colour").value;
   if (chosen === "report") {
-    for (const one of [...elements.values()].filter((one) => one.started_at).slice(0, ASKED)) {
-      const said = (await feed(`progress/${one.id}`)).progress;
-      if (said) figures.set(one.id, said);
-    }
-    const known = [...new Set([...figures.values()].flatMap((said) => Object.keys(said).filter((
-      name) => name !== "at_s" && typeof said[name] === "number")))];
+    await ask().catch((error) => note(error.message, true));
+    const known = [...new Set([...figures.values()].flatMap((said) => Object.keys(said)))];
     if (!known.length) note("none of these jobs reports a figure", true);
     put($("#sweep-colour"), ["state", "run time", ...known.map((name) => `figure ${name}`)].map((
-      text) => h("option", { value: text }, text)));
+      text) => h("option", { value: text }, text)), h("option", { value: "report" },
+      "what jobs report now"));
     $("#sweep-colour").value = known.length ? `figure ${known.at(-1)}` : "state";
   }
   legend();
@@ -222,7 +211,7 @@ async function draw(ids) {
   legend();
   grid();
   counted();
-  await failures();
+  failures();
 }
 
 for (const select of ["#sweep-x", "#sweep-y"]) $(select).addEventListener("change", grid);

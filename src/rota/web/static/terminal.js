@@ -15,7 +15,8 @@ function looks([, fore, back, bold, reversed]) {
   return names.join(" ");
 }
 
-export function openTerminal(job) {
+// `task` tells whose terminal is opened. Gives what closes it.
+export function openTerminal(job, task) {
   const box = $("#terminal");
   const said = $("#terminal-line");
   const coder = new TextEncoder();
@@ -89,7 +90,7 @@ export function openTerminal(job) {
     screen = [];
     put(box);
     const scheme = location.protocol === "https:" ? "wss" : "ws";
-    socket = new WebSocket(`${scheme}://${location.host}/web/terminal/${job}`);
+    socket = new WebSocket(`${scheme}://${location.host}/web/terminal/${job}?task=${task()}`);
     socket.onopen = () => {
       said.textContent = "connected; Shift+Tab leaves it";
       open.textContent = "Close";
@@ -103,4 +104,5 @@ export function openTerminal(job) {
       socket = null;
     };
   });
+  return () => socket?.close();
 }

@@ -13,20 +13,16 @@ from rota.api.site.node_keys import pending_views
 from rota.api.watch.status import head_views
 from rota.heads import GONE_S
 from rota.hostlist import natural
-from rota.store.api import AuditFilter
 from rota.web.views.now import shown_state
 
 if TYPE_CHECKING:
     from rota.api.watch.status import HeadView
     from rota.core.facts.node import Node
-    from rota.store.api import Store
     from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "care", "operate"
 OK, WARN, FAIL = "ok", "warn", "fail"
 DISK_FAIL_MIB, DISK_WARN_MIB = 100, 1024
-#: The most closed nodes for which the audit is asked who closed them.
-CLOSED_MAX = 50
 
 
 class CareFinding(NamedTuple):
@@ -53,7 +49,10 @@ class NodeCare(msgspec.Struct, omit_defaults=True):
     address: str
     note: str = ""
     engine: str = ""
+    #: Who drained it; ``rota``: it was quarantined, or a device of it was.
     by: str = ""
+    #: Some of its devices get no jobs until it is resumed.
+    quarantined: bool = False
 
 
 async def words(asked: PageRequest) -> dict[str, Any]:
@@ -64,10 +63,8 @@ async def care(asked: PageRequest) -> dict[str, Any]:
     """Every node, nodes that wait for approval, and what was found out about the service."""
     require(asked.actor, RIGHT)
     cluster = asked.cluster
-    closed = [name for name, node in cluster.nodes.items() if node.drained]
-    by = await _by_whom(asked, closed[:CLOSED_MAX])
     names = sorted(cluster.nodes, key=natural)
-    machines = [_machine(asked, cluster.nodes[name], by) for name in names]
+    machines = [_machine(asked, cluster.nodes[name]) for name in names]
     return {
         "now_s": asked.host.clock.now_s(),
         "items": machines,
@@ -77,23 +74,7 @@ async def care(asked: PageRequest) -> dict[str, Any]:
     }
 
 
-async def _by_whom(asked: PageRequest, names: list[str]) -> dict[str, str]:
-    """Who last drained each of these nodes, by the audit."""
-    if not names:
-        return {}
-    await asked.host.audit.flush()
-
-    def look(store: Store) -> dict[str, str]:
-        found: dict[str, str] = {}
-        for name in names:
-            wanted = AuditFilter(action="drain-node", object=f"node {name}")
-            found[name] = next((one.user for one in store.audit(wanted, limit=1)), "")
-        return found
-
-    return await asked.host.read(look)
-
-
-def _machine(asked: PageRequest, node: Node, by: dict[str, str]) -> NodeCare:
+def _machine(asked: PageRequest, node: Node) -> NodeCare:
     session = asked.host.sessions.by_node.get(node.name)
     return NodeCare(
         name=node.name,
@@ -108,7 +89,8 @@ def _machine(asked: PageRequest, node: Node, by: dict[str, str]) -> NodeCare:
         address=node.spec.address,
         note="; ".join(filter(None, (node.note, *node.spec.remarks))),
         engine=node.spec.engine,
-        by=by.get(node.name, ""),
+        by=node.drained_by or ("rota" if node.quarantined else ""),
+        quarantined=bool(node.quarantined),
     )
 
 

@@ -11,6 +11,7 @@ import msgspec
 from rota.api.site.reservations import reservation_view
 from rota.api.views.gpus import gpu_views
 from rota.api.views.reasons import Reasons
+from rota.api.views.refs import known_ref
 from rota.api.views.views import ref_of, resources_view
 from rota.controller.launches.launch import fill_in
 from rota.core.facts.array import Array
@@ -80,12 +81,17 @@ class QueueRow(msgspec.Struct, omit_defaults=True):
     tasks: int
     priority: int
     mine: bool = False
+    shared: bool = False
+    gpu_type: str = ""
+    gpu_memory_mb: int = 0
     reason: str = ""
     #: How people name it: 12, or 15_3 for an element of an array.
     ref: str = ""
     #: When it started, or is expected to; 0: nobody can say.
     start_s: float = 0.0
-    #: Nine in ten such jobs have started by then; 0: it has started, or nobody can say.
+    #: Whether that is what the scheduler plans, and no estimate from starts that there were.
+    planned: bool = False
+    #: Of an estimate: nine in ten such jobs have started by then; 0: there is none.
     latest_s: float = 0.0
     #: When its limit ends it; 0: it has none.
     end_s: float = 0.0
@@ -235,14 +241,19 @@ def _row(asked: PageRequest, item: Job | Array, reasons: Reasons) -> QueueRow:
         cpus=held.cpus,
         memory_mb=held.memory_mb,
         gpus=held.gpus,
+        shared=held.shared,
+        gpu_type=held.gpu_type,
+        gpu_memory_mb=held.gpu_memory_mb,
         tasks=spec.task_count,
         priority=spec.priority,
         mine=spec.user == asked.actor.user,
         start_s=promise.start_s if promise is not None else 0.0,
+        planned=promise is not None,
         reason=reasons.of(item),
     )
-    if said := asked.context.foretelling.of_item(item):
-        row.start_s = row.start_s or said.at_s + said.word.wait_s
+    # One time: what is promised, else what is likely.
+    if promise is None and (said := asked.context.foretelling.of_item(item)):
+        row.start_s = said.at_s + said.word.wait_s
         row.latest_s = said.at_s + said.word.most_s
     if isinstance(item, Array):
         row.count, row.array, row.ref = len(item.pending()), item.id, str(item.id)
@@ -283,6 +294,7 @@ def likely(asked: PageRequest, promised: set[int]) -> Iterator[dict[str, Any]]:
         yield {
             "kind": "likely",
             "id": item.id,
+            "ref": known_ref(cluster, item.id),
             "name": item.spec.name,
             "user": item.spec.user,
             "start_s": start_s,
@@ -305,6 +317,7 @@ def promised(asked: PageRequest) -> Iterator[dict[str, Any]]:
         yield {
             "kind": "plan",
             "id": promise.job,
+            "ref": known_ref(cluster, promise.job),
             "name": item.spec.name,
             "user": item.spec.user,
             "start_s": promise.start_s,

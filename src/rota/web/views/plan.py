@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rota.api.views.views import ref_of
 from rota.core.facts.states import FINAL, JobState
 from rota.core.words.presets import PRESETS
 from rota.hostlist import natural
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from rota.web.views.asked import PageRequest
 
 TEMPLATE, RIGHT = "plan", "read"
-#: The most jobs that ended that are drawn, the newest.
+#: The most jobs that ended that are drawn, the newest; the page says when there are more.
 PAST = 1000
 HOURS_MAX = 168
 NODES_MAX = 60
@@ -29,18 +30,22 @@ async def words(asked: PageRequest) -> dict[str, Any]:
 
 
 async def gantt(asked: PageRequest) -> dict[str, Any]:
-    """Bars of what ran, runs, is promised and reserved, and the nodes that they are on."""
+    """Bars of what ran, runs, is promised and reserved, and the nodes that they are on.
+
+    With ``find`` only nodes with this text in their names.
+    """
     host, cluster = asked.host, asked.cluster
     now_s = host.clock.now_s()
     hours = max(1, asked.number("hours", 6, HOURS_MAX))
     since_s = now_s - hours * 3600.0
 
     def look(store: Store) -> list[Job]:
-        wanted = JobFilter(states=tuple(state for state in JobState if state in FINAL))
-        return store.list_jobs(wanted, limit=PAST, newest_first=True)
+        states = tuple(state for state in JobState if state in FINAL)
+        wanted = JobFilter(states=states, ended_since_s=since_s)
+        return store.list_jobs(wanted, limit=PAST + 1, newest_first=True)
 
     ended = await host.read(look)
-    bars = [bar for job in ended if job.ended_s >= since_s for bar in _bars(job, now_s, since_s)]
+    bars = [bar for job in ended[:PAST] for bar in _bars(job, now_s, since_s)]
     bars += [bar for job in cluster.jobs.values() for bar in _bars(job, now_s, since_s)]
     bars += [bar for bar in promised(asked) if bar["start_s"] < now_s + hours * 3600]
     bars += [
@@ -49,14 +54,18 @@ async def gantt(asked: PageRequest) -> dict[str, Any]:
         if bar["end_s"] > since_s and bar["start_s"] < now_s + hours * 3600
     ]
     known = {*cluster.nodes} | {node for bar in bars for node in bar["nodes"]}
-    names = sorted(known, key=natural)
+    text = asked.query.get("find", "").strip().lower()
+    names = sorted((name for name in known if text in name.lower()), key=natural)
+    shown = set(names[:NODES_MAX])
     return {
         "now_s": now_s,
         "since_s": since_s,
         "until_s": now_s + hours * 3600.0,
         "nodes": names[:NODES_MAX],
         "more": max(0, len(names) - NODES_MAX),
-        "items": bars,
+        "past": PAST if len(ended) > PAST else 0,
+        # One without nodes is for all of them.
+        "items": [bar for bar in bars if not bar["nodes"] or shown.intersection(bar["nodes"])],
     }
 
 
@@ -70,6 +79,7 @@ def _bars(job: Job, now_s: float, since_s: float) -> Iterator[dict[str, Any]]:
             yield {
                 "kind": "past" if attempt.ended_s else "running",
                 "id": job.id,
+                "ref": ref_of(job),
                 "name": job.spec.name,
                 "user": job.spec.user,
                 "state": str(job.state),

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from rota.api.left.reports import last_report
 from rota.api.params import split_ids
 from rota.api.views.listing import Query, list_page
-from rota.api.views.lookup import find, resolve
+from rota.api.views.lookup import find, find_own, resolve
 from rota.controller.commands.change import may_change_job
 from rota.core.facts.array import Array
-from rota.core.facts.errors import NotFound
+from rota.core.facts.errors import NotFound, Rejected
+from rota.core.facts.job import Job
 
 if TYPE_CHECKING:
     from rota.api.views.views import JobView
@@ -21,6 +24,8 @@ TEMPLATE, RIGHT = "sweep", "read"
 #: More elements than this are no grid that anybody reads.
 ELEMENTS_MAX = 20_000
 PAGE = 1000
+#: The most elements that are asked at once for what they report.
+ASKED_MAX = 100
 
 
 class Element(msgspec.Struct, omit_defaults=True):
@@ -50,6 +55,7 @@ async def words(asked: PageRequest) -> dict[str, Any]:
         "name": array.spec.name,
         "count": array.count,
         "mine": may_change_job(asked.actor, array.spec, array.id),
+        "own": array.spec.user == asked.actor.user,
     }
 
 
@@ -82,4 +88,28 @@ def _element(view: JobView) -> Element:
     )
 
 
-FEEDS = {"elements": elements}
+async def said(asked: PageRequest) -> dict[str, Any]:
+    """The numbers that each of ``ids`` reported last, by its id; without those that cannot be read.
+
+    Each is a file on the node of an element.
+    """
+    host, ids = asked.host, split_ids(asked.query.get("ids", ""))
+    array = await find_own(host, asked.actor, asked.ref, "its progress is")
+    if len(ids) > ASKED_MAX:
+        raise Rejected.bad("ids", len(ids), f"at most {ASKED_MAX} elements")
+    found = [await find(host, word) for word in ids]
+    jobs = [job for job in found if isinstance(job, Job) and job.array_id == array.id]
+    if array.spec.user != asked.actor.user:
+        host.audit.note(asked.actor, "result", f"job {array.id}")
+    reports = await asyncio.gather(*(last_report(asked.context, job) for job in jobs))
+    told = [(job.id, report) for job, report in zip(jobs, reports, strict=True)]
+    return {
+        "items": {
+            str(number): {"fraction": report.fraction, **report.numbers}
+            for number, report in told
+            if report is not None
+        }
+    }
+
+
+FEEDS = {"elements": elements, "said": said}

@@ -13,7 +13,7 @@ from litestar import get
 from rota.api import params
 from rota.api.asgi import API
 from rota.api.context import Asking, actor_of, context_of
-from rota.api.jobs.results import FOLDER_VARIABLE
+from rota.api.left.left_files import FOLDER_VARIABLE
 from rota.api.views.lookup import find_own
 from rota.api.views.paging import Listed, ListPart
 from rota.controller.launches.launch import output_path
