@@ -98,6 +98,19 @@ def commands(instructions: list[Instruction]) -> list[Instruction]:
     return [one for one in instructions if not isinstance(one, Observed)]
 
 
+def test_a_second_welcome_is_not_taken_and_the_agent_dials_again():
+    """Orders of one session must not be counted in the numbers of another."""
+    node = Node()
+    node.run("a")
+
+    told = node.agent.on_welcome(Welcome(SESSION + 1, "home"))
+
+    assert told == [Redial("a second welcome")]
+    assert node.agent.session == SESSION
+    node.dial(SESSION + 2)
+    assert node.agent.session == SESSION + 2
+
+
 def test_a_new_attempt_is_started_reported_running_and_reported_ended():
     node = Node()
 
@@ -167,7 +180,7 @@ def test_one_that_was_started_and_is_unknown_is_sought_and_not_started():
     told = node.full(Wanted("a", launch("a", grace_s=3.0), started=True))
     found = node.hears(started("a", pid=8))
 
-    assert commands(told) == [Seek("a", Keep(3.0))]
+    assert commands(told) == [Seek("a", Keep(3.0, user="ann"))]
     assert seen(told) == []
     assert [(item.sighting, item.pid) for item in seen(found)] == [(Sighting.RUNNING, 8)]
 
@@ -434,7 +447,7 @@ def test_memory_above_the_limit_kills_at_once_and_names_the_cause():
     told = node.agent.on_oom("a", "used 5.1G of 4G", node.now_s)
     over = node.hears(ended("a", None, signal=9, note="used 5.1G of 4G"))
 
-    assert limits == [("a", 100, 4096, ())]
+    assert limits == [("a", 100, 4096, (), 5)]
     assert told == [Signal("a", SIGKILL, "used 5.1G of 4G")]
     (item,) = seen(over)
     assert (item.cause, item.detail) == (Cause.OUT_OF_MEMORY, "used 5.1G of 4G")
@@ -512,7 +525,7 @@ class TestKeeperComesBack:
         told = node.agent.on_keeper_all(KeeperAll(()), node.now_s)
         found = node.hears(started("a", pid=9))
 
-        assert told == [Seek("a", Keep(4.0))]
+        assert told == [Seek("a", Keep(4.0, user="ann"))]
         assert [(item.sighting, item.pid) for item in seen(found)] == [(Sighting.RUNNING, 9)]
 
     def test_a_start_that_is_given_up_is_given_up_by_the_next_keeper_too(self):

@@ -293,8 +293,7 @@ class TestJournal:
 
         own = Keeper(open_folder).start()
 
-        hasty = wait_until(lambda: by_uid(own.connect().all).get(HASTY))
-        assert hasty["phase"] == phase
+        wait_until(lambda: by_uid(own.connect().all)[HASTY]["phase"] == phase)
         assert child.poll() is None
         child.kill()
         child.wait()

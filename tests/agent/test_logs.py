@@ -4,12 +4,15 @@ import asyncio
 import os
 import pwd
 import stat
+import subprocess
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
+from rota.agent.chores import Complaints, keep_up
 from rota.agent.files.reports import VARIABLE, ReportFolders, drop_old_reports
 from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away, trusted_s
 from rota.agent.visits.logs import PART_BYTES_MAX, Logs, drop_beginning
@@ -17,6 +20,7 @@ from rota.as_user import child
 from rota.as_user.logs import TAIL_BYTES_MAX
 from rota.believed_time import DAY_S
 from rota.rpc.visits import LogPart, ReadLog
+from tests.support.machine import missing, small_disk
 
 TEXT = b"one\ntwo\nthree\n"
 
@@ -290,3 +294,84 @@ def test_a_link_in_place_of_a_log_is_moved_and_not_followed(folder: Path, tmp_pa
 
     assert other.read_text() == "not yours"
     assert not (folder / "logs" / "u9.out").is_symlink()
+
+
+@pytest.fixture
+def held(folder: Path) -> Iterator[Path]:
+    """A log with something mounted over it, as its user may do with FUSE."""
+    path = folder / "logs" / "held.out"
+    path.write_text("held")
+    mounted = subprocess.run(["mount", "--bind", path, path], capture_output=True, check=False)
+    if mounted.returncode:
+        missing("needs to mount")
+    yield path
+    subprocess.run(["umount", "-l", path], check=True)
+
+
+def at_this_moment(folder: Path, complaints: Complaints | None = None) -> int:
+    return file_away(folder / "logs", time.time() + 9, frozenset(), complaints)
+
+
+@pytest.mark.root
+def test_a_log_that_cannot_be_moved_stays_and_is_told_of_once(
+    folder: Path, held: Path, caplog: pytest.LogCaptureFixture
+):
+    complaints = Complaints("logs that stay")
+
+    moved = [at_this_moment(folder, complaints) for _ in range(3)]
+
+    assert moved == [1, 0, 0]
+    assert held.read_text() == "held"
+    assert ask(folder).body == TEXT
+    assert [record.getMessage() for record in caplog.records] == [
+        "logs that stay, 1 in all, first held.out: Device or resource busy"
+    ]
+
+
+@pytest.mark.root
+def test_an_old_day_with_a_log_that_cannot_be_removed_goes_but_for_that(folder: Path):
+    day = folder / "logs" / "ended" / "2031-05-01"
+    day.mkdir(parents=True)
+    for name in ("a.out", "held.out", "z.out"):
+        (day / name).write_text("x")
+    (folder / "logs" / "ended" / "lost+found").mkdir()
+    subprocess.run(["mount", "--bind", day / "held.out", day / "held.out"], check=True)
+    before_s = datetime(2031, 6, 1, tzinfo=UTC).timestamp()
+
+    went = drop_old_days(folder / "logs", before_s, frozenset())
+    left = [path.name for path in day.iterdir()]
+    subprocess.run(["umount", "-l", day / "held.out"], check=True)
+
+    assert (went, left) == (0, ["held.out"])
+    assert drop_old_days(folder / "logs", before_s, frozenset()) == 1
+
+
+@pytest.mark.root
+def test_on_a_full_disk_logs_stay_where_they_are(folder: Path):
+    with small_disk(folder / "small", "nr_inodes=3"):
+        (folder / "small" / "logs").mkdir()
+        (folder / "small" / "logs" / "u1.out").write_bytes(TEXT)
+
+        moved = at_this_moment(folder / "small")
+
+        assert moved == 0
+        assert ask(folder / "small").body == TEXT
+
+
+def test_a_chore_that_breaks_is_begun_again_and_the_same_trouble_is_said_once(
+    caplog: pytest.LogCaptureFixture,
+):
+    troubles = [OSError("full"), OSError("full"), OSError("away"), ValueError("a bug")]
+    rounds = iter([*troubles, None])
+
+    async def chore() -> None:
+        if (trouble := next(rounds)) is not None:
+            raise trouble
+
+    asyncio.run(keep_up("old logs", chore, again_s=0))
+
+    assert [record.getMessage() for record in caplog.records] == [
+        "old logs: goes on later: OSError: full",
+        "old logs: goes on later: OSError: away",
+        "old logs: goes on later: ValueError: a bug",
+    ]

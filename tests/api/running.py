@@ -225,7 +225,8 @@ class Running:
         settings = Settings(version="test", own_uid=self.own_uid, limits=self.limits)
         app = make_app(self.host, settings)
         self.context = app.context
-        server = DoorServer(app, app.context.closing)
+        most = self.limits.connections
+        server = DoorServer(app, app.context.closing, connections=most)
         await server.start([unix, tcp])
         self._started.set()
         await self._stop.wait()

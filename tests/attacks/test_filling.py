@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from collections.abc import Iterator
 
@@ -112,3 +113,44 @@ def test_answers_that_nobody_reads_are_bounded(town: Box, mallory: Person, alice
 
     assert (heads[0], heads[-1]) == (b"HTTP/1.1 200", b"HTTP/1.1 429")
     assert mallory.api("GET", "/jobs?limit=200")[0] == 200
+
+
+#: As many connections as one process may have, each with a question that is answered for ever.
+EXHAUST = """
+import resource, socket, sys
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+held, refused = [], 0
+for _ in range(min(most - 50, 21_000)):
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(20)
+    try:
+        line.connect(sys.argv[1])
+        line.sendall(b"GET /api/v1/events HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+        held.append(line)
+    except OSError:
+        refused += 1
+print("all there", len(held), refused, flush=True)
+sys.stdin.read()
+"""
+
+
+def test_connections_without_number_of_one_user_keep_nobody_out(
+    town: Box, mallory: Person, alice: Person
+):
+    controller = town.living("controller")
+    before = len(os.listdir(f"/proc/{controller}/fd"))
+
+    with mallory.busy(EXHAUST, str(mallory.state / "rota.sock")):
+        alice.is_served_soon()
+        held = len(os.listdir(f"/proc/{controller}/fd")) - before
+        refused = mallory.asks("GET", "/api/v1/jobs")
+        town.api("GET", "/status")
+        nodes = {node["state"] for node in town.api("GET", "/nodes")[1]["items"]}
+
+    assert held < 700
+    assert refused[0] == 429
+    assert b"allowed are 500 at one time (limits.connections)" in refused[1]
+    assert nodes == {"up"}
+    said = (town.state / "controller.log").read_text()
+    assert f"uid:{mallory.uid} is refused: connections: " in said

@@ -15,10 +15,11 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.agent.hurdles import HOLD_FILE, STOP_ALL, dead_file_system
+from tests.agent.hurdles import HOLD_FILE, STOP_ALL, VAST_ENVIRONMENT, dead_file_system
 from tests.agent.test_bundle_corpus import archive_of, entry
 from tests.attacks.people import SOON_S, Person, processes_of
 from tests.journeys.box import Box, UnixConnection, until
+from tests.support.machine import missing
 
 #: So many connections without a word, or that only listen.
 SILENT = 150
@@ -159,6 +160,26 @@ def test_processes_without_end_are_counted_and_go_with_their_job(mallory: Person
 
     assert ended["state"] == "cancelled"
     until(lambda: not processes_of(mallory.uid), "all of them to be gone")
+
+
+def test_processes_that_show_gigabytes_as_their_environment_delay_nobody(
+    mallory: Person, alice: Person
+):
+    """They left their job, and another one of the user lives: it may be of either."""
+    mallory.reach(mallory.job(["sleep", "300"]), "running")
+    script = mallory.write("vast.py", VAST_ENVIRONMENT)
+    said = [mallory.work / f"said{number}" for number in range(4)]
+    lines = [f"(python3 -I -S {script} {path} '' &)" for path in said]
+    wait = " ".join(f"until [ -s {path} ]; do sleep 0.05; done;" for path in said)
+    mallory.ended(mallory.job("; ".join((*lines, wait))))
+    if (words := {path.read_text() for path in said}) != {"shown"}:
+        missing(f"PR_SET_MM_MAP: {words}")
+
+    began_s = time.monotonic()
+    alice.is_served_soon()
+    alice.is_served_soon()
+
+    assert time.monotonic() - began_s < SOON_S
 
 
 @pytest.mark.parametrize(

@@ -190,6 +190,27 @@ def test_a_bad_setting_is_refused_at_start_with_the_known_ones(
 
 
 @pytest.mark.root
+@pytest.mark.parametrize("free_kib", [0, 8, 64])
+def test_a_start_on_a_full_disk_is_refused_in_one_line_and_works_once_there_is_room(
+    new_box: Callable[..., Box], free_kib: int
+) -> None:
+    box = new_box()
+    with small_disk(box.state, "size=12m"):
+        (box.state / "supervisor.lock").touch()
+        ballast = box.state / "ballast"
+        _fill(ballast)
+        os.truncate(ballast, ballast.stat().st_size - free_kib * 1024)
+
+        line = box.refusal("up", "--detach")
+        ballast.unlink()
+        box.up()
+        box.down()
+
+    assert str(box.state) in line
+    assert ("full" if free_kib else "No space left") in line
+
+
+@pytest.mark.root
 @pytest.mark.timeout(300)
 def test_a_full_disk_refuses_new_jobs_keeps_the_old_ones_and_recovers(
     new_box: Callable[..., Box],

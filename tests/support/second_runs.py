@@ -27,10 +27,12 @@ REAL = frozenset(
         "web",
     )
 )
-#: Tests in there of what outlives a ``kill -9``, a lost controller or an end of a lease.
+#: Tests in there of what outlives a ``kill -9``, a lost controller, an end of a lease, another
+#: head or another version.
 ONCE = (
-    *("test_controller_lost", "test_keeper_life", "test_kill_minus_nine", "test_lease"),
-    *("test_restarts", "test_survival", "test_trouble"),
+    *("test_controller_lost", "test_heads", "test_keeper_life", "test_kill_minus_nine"),
+    *("test_lease", "test_mixed_versions", "test_restarts", "test_survival", "test_trouble"),
+    "test_upgrade_live",
 )
 
 

@@ -6,6 +6,7 @@ Each room knows only those below it. Below all of them: ``session``, ``as_user``
     pretend                          nodes for a demonstration
     simulated                        an agent whose processes are pretended
     leaving                          a node that goes by itself, and says good-bye
+    chores                           what may break without the agent
     visits/                          what people want of attempts: logs, terminals, ports
     attempts/                        how attempts start, and whether they are well
     record                           how far the controller's database had come

@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from contextlib import suppress
+from functools import partial
 from math import inf
 from typing import TYPE_CHECKING, TypeVar
 
@@ -27,6 +28,7 @@ from rota.agent.attempts.address import addressed
 from rota.agent.attempts.errands import Errands
 from rota.agent.attempts.launch import Launcher
 from rota.agent.attempts.node_variables import NodeVariables
+from rota.agent.chores import keep_up
 from rota.agent.leaving import VISIBLE, NodeLeaving, as_guest
 from rota.agent.machine.cgroups import Cgroups, CgroupsUnusable, open_cgroups
 from rota.agent.machine.discover import discover
@@ -73,7 +75,6 @@ QUIET_S = 2.0
 REDIAL_S_MAX_LOCAL = 0.2
 #: After a refusal: somebody has to do something first.
 REFUSED_S = 10.0
-MEMORY_POLL_S = 0.5
 
 log = logging.getLogger("rota.agent")
 EndT = TypeVar("EndT", Gone, KnownAttempt)
@@ -129,13 +130,14 @@ class NodeHost:
             loop.add_signal_handler(number, self._leaving.told if leaves else self._stop.set)
         self._line.start()
         folder.introduce(self._config.folder, self._spec.name)
-        duties = [self._hold_keeper(), self._hold_controller(), *self._visits.duties()]
-        duties.append(self._launcher.variables.health.run(self._agent.awake, self._on_unhealthy))
+        chores = self._visits.chores() | {"gauges": partial(self._gauges.run, self.tell)}
+        look, alive, health = self._memory.run, self._agent.alive, self._launcher.variables.health
         if self._cgroups is None:
-            duties.append(self._watch_memory())
-        duties.append(self._gauges.run(self.tell))
-        if leaves:
-            duties.append(self._leave())
+            chores["memory of attempts"] = partial(look, alive, self._some_work, self._on_oom)
+        chores["health of attempts"] = partial(health.run, self._agent.awake, self._on_unhealthy)
+        duties = [self._hold_keeper(), self._hold_controller()]
+        duties += [keep_up(what, chore) for what, chore in chores.items()]
+        duties += [self._leave()] if leaves else []
         tasks = [asyncio.create_task(self._guard(work)) for work in duties]
         await self._stop.wait()
         broken = any(task.done() and task.exception() for task in tasks)
@@ -361,16 +363,14 @@ class NodeHost:
             self._controller.send(message)
         return self._controller is not None
 
-    async def _watch_memory(self) -> None:
-        """Twice a second while there are jobs; without any it sleeps."""
-        while True:
-            if self._agent.idle:
-                self._busy.clear()
-                await self._busy.wait()
-            await asyncio.sleep(MEMORY_POLL_S)
-            for uid, detail in self._memory.look(self._agent.alive()):
-                log.warning("attempt %s is out of memory: %s", uid, detail)
-                self.carry_out(self._agent.on_oom(uid, detail, self._now_s()))
+    async def _some_work(self) -> None:
+        if self._agent.idle:
+            self._busy.clear()
+            await self._busy.wait()
+
+    def _on_oom(self, uid: str, detail: str) -> None:
+        log.warning("attempt %s is out of memory: %s", uid, detail)
+        self.carry_out(self._agent.on_oom(uid, detail, self._now_s()))
 
     def _on_unhealthy(self, uid: str, detail: str) -> None:
         self.carry_out(self._agent.on_must_end(uid, detail, inf, self._now_s()))

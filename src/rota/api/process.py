@@ -170,7 +170,7 @@ async def _serve(plan: ControllerPlan, folder: Path, sockets: list[socket.socket
     saved_work = app.context.saved_work = SavedWork(host, variables)
     SavedNotes(host, saved_work)
     host.links.bundles = BundleShelf(_bundles(plan, folder), plan.bundles.max_bytes)
-    server = DoorServer(app, app.context.closing, secure)
+    server = DoorServer(app, app.context.closing, secure, plan.limits.connections)
     typed = _grpc_servers(plan, app.context, folder)
     ticking = asyncio.create_task(host.run())
     ticking.add_done_callback(lambda _: stop.set())
@@ -182,7 +182,7 @@ async def _serve(plan: ControllerPlan, folder: Path, sockets: list[socket.socket
     forgetting.append(asyncio.create_task(app.context.foretelling.run()))
     forgetting.append(asyncio.create_task(app.context.guard.run()))
     forgetting += await _quotas(app.context, source, plan.quotas.poll_s)
-    forgetting.append(asyncio.create_task(QuotaWatch(host).run()))
+    forgetting.append(begin("watching the use of quotas", QuotaWatch(host).run))
     for door in typed:
         await door.start()
     remark = ""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from rota.keeper.beside import start_beside
+    from rota.keeper.beside import Beside
     from rota.keeper.failures import NODE, SpawnFailed
     from rota.keeper.journal import (
         CLEARING,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from rota.keeper.starting import Listener, Starts
     from rota.keeper.wake import catch_signals
 else:
-    from keeper.beside import start_beside
+    from keeper.beside import Beside
     from keeper.failures import NODE, SpawnFailed
     from keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt, line_of
     from keeper.lease import Lease
@@ -94,6 +94,7 @@ class Keeper:
         starters = Starters(means, self._poll, self._reaper.own, say)
         told = Listener(self._executed, self._failed, self._commands.extendleft, say)
         self._starts = Starts(starters, self._reaper, self._lease, told, means)
+        self._beside = Beside(self._starts, self._reaper.asides, say)
         self._wake = catch_signals()
         self._poll.register(listener, select.EPOLLIN)
         self._poll.register(self._wake, select.EPOLLIN)
@@ -110,6 +111,7 @@ class Keeper:
             self._reaper.clear_up()
             self._execute()
             self._starts.enforce()
+            self._reaper.asides.enforce()
             self._lease.enforce()
             if not ready:
                 self._leave_if_idle()
@@ -125,11 +127,12 @@ class Keeper:
         elif self._client is not None and fd == self._client.fileno():
             if mask & ~select.EPOLLOUT:
                 self._receive()
-        elif not self._starts.take(fd):
+        elif not self._starts.take(fd) and not self._reaper.asides.take(fd):
             self._reaper.take_adopted(fd)
 
     def _timeout_s(self) -> float | None:
-        waits = (self._starts.wait_s(), self._journal.wait_s(), self._own_wait_s())
+        parts = (self._starts, self._journal, self._reaper.asides)
+        waits = [self._own_wait_s(), *(part.wait_s() for part in parts)]
         return min((wait_s for wait_s in waits if wait_s is not None), default=None)
 
     def _own_wait_s(self) -> float | None:
@@ -242,7 +245,7 @@ class Keeper:
             elif kind == "give_up":
                 self._starts.give_up([command["uid"] for command in batch])
             elif kind == "beside":
-                start_beside(self._starts, self.attempts, batch, self._say)
+                self._beside.start(self.attempts, batch)
             elif kind == "signal":
                 self._signal_all(batch)
             elif kind == "forget":
@@ -301,10 +304,7 @@ class Keeper:
         attempt.started_s = (attempt.started_s or now_s) if ran else 0.0
         fault = "" if ran else failure.fault
         attempt.end(now_s, code=failure.code, error=failure.message, fault=fault)
-        if attempt.pid:
-            self._reaper.begin_clearing(attempt)
-        else:
-            self._report_end(attempt)
+        (self._reaper.begin_clearing if attempt.pid else self._report_end)(attempt)
 
     def _tell_starts(self) -> None:
         """Of those that are not over by now: their ends say all that counts."""

@@ -12,6 +12,9 @@ UID_VARIABLE = "ROTA_ATTEMPT_UID"
 
 _MARK = UID_VARIABLE.encode() + b"="
 _READ_BYTES = 1 << 20
+#: No kernel starts a program with a longer environment unless its stack may be larger than usual.
+ENVIRON_BYTES_MAX = 2 << 20
+_MOST_BYTES = 1 << 28
 PAGE_KIB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
@@ -40,21 +43,28 @@ class Process:
         self.rss_kib = int(fields[21]) * PAGE_KIB
 
 
-def read(path: str) -> bytes:
-    """The whole of a small /proc file; empty when it is gone or closed to us."""
+def read(path: str, most: int = 0) -> bytes:
+    """A small /proc file; with ``most`` one of any length, as far as that.
+
+    Empty when it is gone or closed to us. What lies in the memory of a process (``environ``,
+    ``cmdline``) and what locks it (``smaps``) may not answer: see ``asides``.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return b""
+    parts, size = [], 0
     try:
-        body = os.read(fd, _READ_BYTES)
-        while len(body) % 4096 == 0 and (more := os.read(fd, _READ_BYTES)):
-            body += more
+        while part := os.read(fd, min(_READ_BYTES, most - size) if most else _READ_BYTES):
+            parts.append(part)
+            size += len(part)
+            if not most and size % 4096:
+                break
     except OSError:
         return b""
     finally:
         os.close(fd)
-    return body
+    return b"".join(parts)
 
 
 def look(pid: int) -> Process | None:
@@ -93,30 +103,30 @@ def children_of_self(pid: int) -> list[int]:
     return [int(child) for child in b"".join(parts).split()]
 
 
-def first_of(attempts: dict[str, str]) -> dict[str, Process]:
-    """The oldest process of each of these attempts, whose groups (or none) are given, if any."""
-    found: dict[str, Process] = {}
-    groups = {uid: read(f"{group}/cgroup.procs") for uid, group in attempts.items() if group}
-    grouped = {int(pid): uid for uid, pids in groups.items() for pid in pids.split()}
-    for process in snapshot().values() if attempts else ():
-        uid = grouped.get(process.pid) or attempt_uid(process.pid)
-        if uid in attempts and not process.zombie:
-            found[uid] = min(found.get(uid, process), process, key=lambda one: one.start)
-    return found
+def pids_in(group: str) -> list[int]:
+    """The processes of a control group; none where there is none."""
+    return [int(pid) for pid in read(f"{group}/cgroup.procs", _MOST_BYTES).split()] if group else []
+
+
+def groups_of(pid: int) -> list[str]:
+    """The names of the control groups that a process is in, from the top."""
+    for line in read(f"/proc/{pid}/cgroup").splitlines():
+        if line.startswith(b"0::/"):
+            return line[4:].decode("utf-8", "replace").split("/")
+    return []
+
+
+def environ_of(pid: int) -> list[bytes]:
+    """The environment that a process began with, or what it shows instead: not for the loop."""
+    return read(f"/proc/{pid}/environ", ENVIRON_BYTES_MAX).split(b"\0")
 
 
 def attempt_uid(pid: int) -> str:
-    """The attempt that a process was started for, as its first environment says; else empty."""
-    environ = read(f"/proc/{pid}/environ")
-    if environ.startswith(_MARK):
-        begin = len(_MARK)
-    else:
-        at = environ.find(b"\0" + _MARK)
-        if at < 0:
-            return ""
-        begin = at + 1 + len(_MARK)
-    end = environ.find(b"\0", begin)
-    return environ[begin : end if end >= 0 else None].decode("utf-8", "replace")
+    """The attempt that a process was started for, as its environment says: not for the loop."""
+    for entry in environ_of(pid):
+        if entry.startswith(_MARK):
+            return entry[len(_MARK) :].decode("utf-8", "replace")
+    return ""
 
 
 def real_user(pid: int) -> int:

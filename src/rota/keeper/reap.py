@@ -13,36 +13,37 @@ import os
 import select
 import signal
 import time
-from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from rota.keeper.asides import Asides
     from rota.keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt
+    from rota.keeper.origins import Origins, Orphan
     from rota.keeper.processes import (
         Process,
-        attempt_uid,
         children_of_self,
-        first_of,
         group_by_owner,
         look,
         may_stem,
         real_user,
         snapshot,
     )
+    from rota.keeper.signals import REQUESTS, deliver, kill, switch
 else:
-    from keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt
+    from keeper.asides import Asides
+    from keeper.journal import CLEARING, ENDED, INTENT, RUNNING
+    from keeper.origins import Origins, Orphan
     from keeper.processes import (
-        attempt_uid,
         children_of_self,
-        first_of,
         group_by_owner,
         look,
         may_stem,
         real_user,
         snapshot,
     )
+    from keeper.signals import REQUESTS, deliver, kill, switch
 
 #: How long an end waits for killed processes to go: one that hangs in the kernel may never.
 CLEARING_S_MAX = 5.0
@@ -58,19 +59,7 @@ UNSEEN = -1
 #: A tree that keeps growing while it is being stopped is looked at so often.
 STOP_LOOKS_MAX = 5
 
-#: Signals that ask a program to end.
-_REQUESTS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT, signal.SIGQUIT)
 _PEEK = os.WEXITED | os.WNOHANG | os.WNOWAIT
-
-
-class Orphan:
-    """A child that we did not start. Without an owner it may belong to any of the suspects."""
-
-    __slots__ = ("owner", "suspects")
-
-    def __init__(self, owner: str, suspects: list[str]) -> None:
-        self.owner = owner
-        self.suspects = suspects
 
 
 class Reaper:
@@ -101,7 +90,11 @@ class Reaper:
         #: Attempts whose first process was started by an earlier keeper.
         self._strange: set[str] = set()
         self._orphans: dict[int, Orphan] = {}
+        #: Processes that may be of strange attempts, as long as one of those is being cleared up.
+        self._strangers: dict[int, Orphan] = {}
         self._sweep_due = False
+        self.asides = Asides(poll, self.own)
+        self._origins = Origins(attempts, self.alive, self.asides, self._heard)
 
     def watch_child(self, attempt: Attempt) -> None:
         self.alive[attempt.uid] = attempt
@@ -112,12 +105,13 @@ class Reaper:
     ) -> None:
         """After a restart: find again what is on record as alive, or may be."""
         waiting = [item for item in attempts if item.phase in (INTENT, RUNNING)]
-        found = first_of({item.uid: item.cgroup for item in waiting if item.phase == INTENT})
+        # One may have been written down in haste, without when it began.
+        found = self._origins.find([one for one in waiting if one.phase == INTENT or not one.start])
         for attempt in waiting:
             self._strange.add(attempt.uid)
-            process = found.get(attempt.uid)
+            process = next(iter(found.get(attempt.uid, ())), None)
             if attempt.phase == RUNNING:
-                process = _same(attempt)
+                process = _same(attempt, found.get(attempt.uid, ()))
             if process is None or not self._watch_adopted(attempt, process):
                 attempt.end(time.time(), error=LOST if attempt.pid else unknown, lost=True)
                 self.begin_clearing(attempt)
@@ -136,7 +130,7 @@ class Reaper:
             return False
         if not attempt.pid:
             attempt.pid, attempt.start, attempt.started_s = process.pid, process.start, time.time()
-        attempt.phase = RUNNING
+        attempt.phase, attempt.owner = RUNNING, real_user(process.pid)
         self.watch_child(attempt)
         self._adopted[attempt.pidfd] = attempt
         self._poll.register(attempt.pidfd, select.EPOLLIN)
@@ -165,7 +159,7 @@ class Reaper:
             uid = self._main_of(pid)
             if uid is not None and not self._attempts[uid].asked:
                 # Before its status is taken: until then the number cannot be used again.
-                _kill(-pid, signal.SIGKILL)
+                kill(-pid, signal.SIGKILL)
             _, status, usage = os.wait4(pid, 0)
             self._sweep_due = True
             if uid is None:
@@ -202,14 +196,14 @@ class Reaper:
             until_s += attempt.grace_s
             self._lenient[attempt.uid] = until_s
         elif attempt.cgroup:
-            _switch(attempt.cgroup, "kill", b"1")
+            switch(attempt.cgroup, "kill", b"1")
         self.clearing[attempt.uid] = until_s + CLEARING_S_MAX
 
     def _lose_patience(self, attempt: Attempt) -> None:
         if self._lenient.pop(attempt.uid, None) is not None:
             self.clearing[attempt.uid] = time.monotonic() + CLEARING_S_MAX
             if attempt.cgroup:
-                _switch(attempt.cgroup, "kill", b"1")
+                switch(attempt.cgroup, "kill", b"1")
 
     def patience_s(self) -> float:
         """How long the loop may sleep while something is being cleared up."""
@@ -253,56 +247,71 @@ class Reaper:
             uid = self._mains.get(pid)
             if uid is not None and self._attempts[uid].phase == RUNNING:
                 continue
-            orphan = self._orphans.get(pid) or self._attribute(pid)
-            if not orphan.owner and self.unborn:
+            orphan = self._orphans.get(pid)
+            if orphan is None and (process := look(pid)) is not None:
+                orphan = self._origins.of(process, self._mains)
+            if orphan is None or (not orphan.owner and self.unborn):
                 continue  # It may be one that is being born: looked at again.
             orphans[pid] = orphan
-            if self._is_over(orphan):
-                owners = [orphan.owner, *orphan.suspects]
+            owners = [orphan.owner] if orphan.owner else orphan.suspects
+            if self._origins.is_left(orphan):
                 if not any(uid in self._lenient for uid in owners):
-                    _kill(pid, signal.SIGKILL)
+                    kill(pid, signal.SIGKILL)
                 remains.update(owners)
+            elif not orphan.owner and any(map(self._origins.is_over, owners)):
+                remains |= self._ask(orphan)
         self._orphans = orphans
+        self._origins.flush()
         return remains
 
-    def _is_over(self, orphan: Orphan) -> bool:
-        names = [orphan.owner] if orphan.owner else orphan.suspects
-        return all(
-            uid not in self._attempts or self._attempts[uid].phase in (CLEARING, ENDED)
-            for uid in names
-        )
+    def _ask(self, orphan: Orphan) -> set[str]:
+        """Nothing that it may be of is told to be over before it has answered, or never will."""
+        self._origins.ask(orphan)
+        return set() if orphan.heard else set(orphan.suspects)
 
-    def _attribute(self, pid: int) -> Orphan:
-        """Whose is it? Its session says, or its environment; else all that are older than it."""
-        process = look(pid)
-        if process is None:
-            return Orphan("", [])
-        if owner := self._mains.get(process.session) or self._marked(pid):
-            return Orphan(owner, [])
-        user, older = real_user(pid), process.start
-        known = [item for item in self.alive.values() if may_stem(user, item.owner)]
-        return Orphan("", [item.uid for item in known if item.start <= older])
-
-    def _marked(self, pid: int) -> str:
-        """The attempt that its environment names, unless that is another user's."""
-        attempt = self._attempts.get(uid := attempt_uid(pid))
-        return "" if attempt and not may_stem(real_user(pid), attempt.owner) else uid
+    def _heard(self, orphan: Orphan) -> None:
+        """Its memory has said whose it is, or nothing."""
+        self._sweep_due = True
+        late, orphan.late = orphan.late, []
+        if orphan.owner and late:
+            table = snapshot()
+            process = table.get(orphan.pid)
+            if process and process.start == orphan.start:
+                members = group_by_owner(table, {}, {orphan.pid: orphan.owner})[orphan.owner]
+                for attempt, number in late:
+                    if attempt.uid == orphan.owner and attempt.phase != ENDED:
+                        deliver(attempt, 0, members, table, number)
 
     def _sweep_strange(self) -> set[str]:
         """What strange attempts leave behind does not come to us: search for it."""
-        remains = set()
+        remains: set[str] = set()
         table = snapshot()
         mains = self._true_mains(table)
+        waiting = [self._attempts[uid] for uid in self._strange & self.clearing.keys()]
+        strangers: dict[int, Orphan] = {}
         for process in table.values():
-            if process.zombie or process.pid == self._pid:
+            if process.zombie or process.pid == self._pid or process.pid in self.own:
                 continue
-            uid = mains.get(process.session) or attempt_uid(process.pid)
+            uid = mains.get(process.session)
+            if not uid and any(process.start >= one.start for one in waiting):
+                stranger = self._strangers.get(process.pid)
+                if stranger is None or stranger.start != process.start:
+                    stranger = Orphan(process, real_user(process.pid))
+                strangers[process.pid] = stranger
+                younger = [one for one in waiting if process.start >= one.start]
+                may_be = [one.uid for one in younger if may_stem(stranger.user, one.owner)]
+                stranger.suspects = may_be
+                if not stranger.owner and stranger.suspects:
+                    remains |= self._ask(stranger)
+                uid = stranger.owner
             if uid not in self._strange or uid not in self.clearing:
                 continue
             if process.start >= self._attempts[uid].start:
                 if uid not in self._lenient:
-                    _kill(process.pid, signal.SIGKILL)
+                    kill(process.pid, signal.SIGKILL)
                 remains.add(uid)
+        self._strangers = strangers
+        self._origins.flush()
         return remains
 
     def signal_trees(self, targets: Iterable[tuple[Attempt, int]]) -> None:
@@ -319,13 +328,7 @@ class Reaper:
         if not targets:
             return 0
         table = snapshot()
-        roots = {pid: orphan.owner for pid, orphan in self._orphans.items() if orphan.owner}
-        for process in table.values():
-            # Strays of children of ours come to us, strays of adopted ones to the first process.
-            stray = process.parent == self._pid or (self._adopted and process.parent == 1)
-            known = process.pid in self._mains or process.pid in self.own
-            if stray and not known and process.pid not in roots:
-                roots[process.pid] = self._marked(process.pid)
+        roots = self._roots(table, targets)
         mains = self._true_mains(table)
         owned = group_by_owner(table, mains, roots)
         moving = 0
@@ -334,13 +337,36 @@ class Reaper:
             group = attempt.pid if attempt.phase == RUNNING and attempt.pid in mains else 0
             moving += sum(not (table[pid].stopped or table[pid].zombie) for pid in members)
             self._prepare(attempt, number)
-            _send(group, members, table, number)
-            if number in _REQUESTS or (attempt.asked and number != signal.SIGKILL):
-                # A stopped process would not hear it.
-                _send(group, members, table, signal.SIGCONT)
+            deliver(attempt, group, members, table, number)
             if number not in (signal.SIGSTOP, signal.SIGKILL) and attempt.cgroup:
-                _switch(attempt.cgroup, "freeze", b"0")
+                switch(attempt.cgroup, "freeze", b"0")
         return moving
+
+    def _roots(
+        self, table: dict[int, Process], targets: list[tuple[Attempt, int]]
+    ) -> dict[int, str]:
+        """Processes that left the tree of their attempt, and the attempts."""
+        told: dict[int, set[str]] = {}
+        for attempt, number in targets:
+            told.setdefault(number, set()).add(attempt.uid)
+        roots: dict[int, str] = {}
+        for process in table.values():
+            # Strays of children of ours come to us, strays of adopted ones to the first process.
+            stray = process.parent == self._pid or (self._adopted and process.parent == 1)
+            if not stray or process.pid in self._mains or process.pid in self.own:
+                continue
+            orphan = self._orphans.get(process.pid)
+            if orphan is None or orphan.start != process.start:
+                orphan = self._orphans[process.pid] = self._origins.of(process, self._mains)
+            if orphan.owner:
+                roots[process.pid] = orphan.owner
+            elif any(uids.issuperset(orphan.suspects) for uids in told.values()):
+                roots[process.pid] = next(iter(orphan.suspects), "")
+            elif any(uids.intersection(orphan.suspects) for uids in told.values()):
+                orphan.late += [] if orphan.heard else targets
+                self._origins.ask(orphan)
+        self._origins.flush()
+        return roots
 
     def _prepare(self, attempt: Attempt, number: int) -> None:
         """What a signal means beyond itself."""
@@ -348,12 +374,12 @@ class Reaper:
             attempt.asked = False
             self._lose_patience(attempt)
             if attempt.cgroup:
-                _switch(attempt.cgroup, "kill", b"1")
-        elif number in _REQUESTS:
+                switch(attempt.cgroup, "kill", b"1")
+        elif number in REQUESTS:
             attempt.asked = True
         elif number == signal.SIGSTOP and attempt.cgroup:
             # At once for all, also for what is being started just now.
-            _switch(attempt.cgroup, "freeze", b"1")
+            switch(attempt.cgroup, "freeze", b"1")
 
     def _true_mains(self, table: dict[int, Process]) -> dict[int, str]:
         """Without first processes that have gone and whose number somebody else has now."""
@@ -364,37 +390,11 @@ class Reaper:
         }
 
 
-def _same(attempt: Attempt) -> Process | None:
-    """The process of an attempt, if it is still that one.
-
-    It may have been written down in haste, without when it began: then its environment says so.
-    """
+def _same(attempt: Attempt, found: Iterable[Process]) -> Process | None:
+    """The process of an attempt, if it is still that one: it began then, or it is one of these."""
     process = look(attempt.pid)
     if process is None or process.zombie:
         return None
-    if not attempt.start and attempt_uid(attempt.pid) == attempt.uid:
+    if not attempt.start and any(one.pid == attempt.pid for one in found):
         attempt.start = process.start
     return process if process.start == attempt.start else None
-
-
-def _send(group: int, members: list[int], table: dict[int, Process], number: int) -> None:
-    """To the group in one call, so that none of it can slip away; to all others one by one."""
-    if group:
-        _kill(-group, number)
-    for pid in members:
-        if not group or table[pid].group != group:
-            _kill(pid, number)
-
-
-def _kill(pid: int, number: int) -> None:
-    """A process, or with a negative number a group. 0, 1 and -1 would mean far more than that."""
-    if abs(pid) <= 1:
-        return
-    with suppress(OSError):
-        os.kill(pid, number)
-
-
-def _switch(cgroup: str, name: str, value: bytes) -> None:
-    """``kill`` and ``freeze`` reach all processes of a group at once, where the kernel has them."""
-    with suppress(OSError), open(f"{cgroup}/cgroup.{name}", "wb", buffering=0) as switch:
-        switch.write(value)

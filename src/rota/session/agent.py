@@ -75,7 +75,7 @@ class Agent:
     def alive(self) -> list[Alive]:
         """Every running attempt, oldest first."""
         found = self._at(ChargeStage.RUNNING)
-        return [Alive(c.uid, c.pid, c.keep.memory_mib, c.keep.devices) for c in found]
+        return [Alive(c.uid, c.pid, c.keep.memory_mib, c.keep.devices, c.start) for c in found]
 
     def awake(self) -> set[str]:
         """The running attempts that are neither suspended nor about to end."""

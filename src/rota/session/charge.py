@@ -31,19 +31,23 @@ class ChargeStage(Enum):
 
 
 class Alive(NamedTuple):
-    """A running attempt: its first process, its memory limit (0: none), the devices it has."""
+    """A running attempt: its first process, its memory limit (0: none), the devices it has.
+
+    ``start`` tells its process from a later one with that number; 0 and less: not known.
+    """
 
     uid: str
     pid: int
     memory_mib: int
     devices: tuple[int, ...] = ()
+    start: int = 0
 
 
 class Charge:
     """One attempt in the agent's care."""
 
     __slots__ = ("first_signal", "grace_s", "keep", "kill_at_s", "launch", "pid", "saves",
-                 "seen", "stage", "stopping", "suspended", "term_at_s", "uid", "wanted",
+                 "seen", "stage", "start", "stopping", "suspended", "term_at_s", "uid", "wanted",
                  "world")  # fmt: skip
 
     def __init__(self, uid: str, stage: ChargeStage, keep: Keep) -> None:
@@ -63,7 +67,7 @@ class Charge:
         self.kill_at_s: float | None = None
         #: Kept until its process exists: a keeper that died may have to be told again.
         self.launch: Launch | None = None
-        self.pid = 0
+        self.pid = self.start = 0
         #: What it was told of its gang, and how often it was asked to save; below 0: not known.
         self.world = b""
         self.saves = -1
@@ -77,7 +81,7 @@ class Charge:
     def run(self, start: Began | KnownAttempt) -> None:
         self.stage = ChargeStage.RUNNING
         self.launch = None
-        self.pid = start.pid
+        self.pid, self.start = start.pid, start.start
         self.seen = Seen(
             self.uid,
             Sighting.RUNNING,

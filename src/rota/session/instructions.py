@@ -38,11 +38,14 @@ class Keep(msgspec.Struct, frozen=True, omit_defaults=True):
     health: Health | None = None
     #: The devices that it has.
     devices: tuple[int, ...] = ()
+    #: Whose it is; None: the keeper's own, or not known.
+    user: str | None = None
 
     @classmethod
     def of(cls, launch: Launch) -> Keep:
         """What is known of it before it is started."""
-        return cls(launch.grace_s, launch.memory_mib, devices=launch.devices)
+        user = launch.user or None
+        return cls(launch.grace_s, launch.memory_mib, devices=launch.devices, user=user)
 
 
 class Spawn(msgspec.Struct, frozen=True):

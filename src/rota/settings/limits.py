@@ -34,6 +34,8 @@ class UserLimits(msgspec.Struct, frozen=True, kw_only=True):
     #: Requests in a second, and how many may come at once after a pause.
     requests_per_s: int = 500
     requests_burst: int = 2000
+    #: Connections at one time: streams of events, terminals, and what waits for an answer.
+    connections: int = 500
 
     @property
     def environment_bytes(self) -> int:
@@ -72,4 +74,5 @@ CHECKS: dict[str, Callable[[Any], object]] = {
     "limits.promises": at_least(0),
     "limits.requests_per_s": at_least(0),
     "limits.requests_burst": at_least(1),
+    "limits.connections": at_least(0),
 }

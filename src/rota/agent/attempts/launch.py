@@ -205,6 +205,7 @@ class Launcher:
                     self.variables.ports_of(uid),
                     launch.health,
                     launch.devices,
+                    launch.user or None,
                 ),
             }
         )

@@ -63,9 +63,9 @@ def drop_old_reports(folder: Path, before_s: float, alive: frozenset[str]) -> in
 
 
 def _drop(place: str, before_s: float, alive: frozenset[str]) -> int:
-    """A folder that its user has put there is left."""
+    """A folder that its user has put there is left; one that its user mounted over says no."""
     dropped = 0
-    with os.scandir(place) as entries:
+    with suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             with suppress(OSError):
                 # Of the times of a file the one that its owner cannot choose.

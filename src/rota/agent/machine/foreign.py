@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pwd
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from rota.agent.machine.gpus import read_text
+from rota.agent.machine.looks import looks
 from rota.core.facts.node import ForeignUse
 from rota.keeper.processes import (
     Process,
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
     from rota.agent.machine.readings import DeviceHolder
     from rota.session.charge import Alive
 
+#: The memory of a user's processes has so long to say whose they are.
+ENVIRON_S = 1.0
+
 
 def owners_of(pids: Collection[int], alive: Collection[Alive]) -> dict[int, str]:
     """The attempt of each of these processes that belongs to one: only their parents are read."""
@@ -40,12 +45,24 @@ def owners_of(pids: Collection[int], alive: Collection[Alive]) -> dict[int, str]
     owned = group_by_owner(table, {one.pid: one.uid for one in alive}, {})
     found = {pid: uid for uid, members in owned.items() for pid in members if pid in pids}
     mains = {one.uid: one.pid for one in alive}
+    strays: dict[int, list[int]] = {}
     for pid in pids:
+        if pid not in found:
+            strays.setdefault(real_user(pid), []).append(pid)
+    for user, theirs in strays.items():
         # One that left the tree of its attempt still has the environment that it began with.
-        main = mains.get(uid := attempt_uid(pid)) if pid not in found else None
-        if main is not None and may_stem(real_user(pid), real_user(main)):
-            found[pid] = uid
+        said = looks.within(("environ", user), ENVIRON_S, partial(_said, theirs)) or {}
+        found |= {
+            pid: uid
+            for pid, uid in said.items()
+            if uid in mains and may_stem(user, real_user(mains[uid]))
+        }
     return found
+
+
+def _said(pids: list[int]) -> dict[int, str]:
+    """In a thread of its own."""
+    return {pid: attempt_uid(pid) for pid in pids}
 
 
 def strangers(

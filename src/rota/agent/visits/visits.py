@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.agent.chores import Complaints
 from rota.agent.files.reports import drop_old_reports
-from rota.agent.visits.log_days import QUIET_S, drop_old_days, file_away, trusted_s
+from rota.agent.visits.log_days import QUIET_S, STAYS, drop_old_days, file_away, trusted_s
 from rota.agent.visits.log_order import LogOrder
 from rota.agent.visits.logs import Logs, close_to_others, drop_beginning
 from rota.agent.visits.terminals import Terminals
 from rota.agent.visits.tunnels import Tunnels
-from rota.keeper.processes import attempt_uid
+from rota.keeper.processes import start_of
 from rota.rpc.visits import (
     CloseTunnel,
     OpenTunnel,
@@ -29,9 +30,10 @@ from rota.rpc.visits import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from rota.agent.agent_config import AgentConfig
+    from rota.agent.chores import Chore
     from rota.rpc.messages import AgentMessage
     from rota.rpc.visits import Visit
     from rota.session.charge import Alive
@@ -80,10 +82,10 @@ class Visits:
             order = {"op": "signal", "uid": message.uid, "signal": message.number}
             self._tell_keeper(msgspec.json.encode(order))
             return
-        pid = self._pid_of(message.uid)
-        if pid and attempt_uid(pid) == message.uid:
-            with suppress(OSError):
-                os.kill(pid, message.number)
+        for one in self._alive():
+            if one.uid == message.uid and one.start == start_of(one.pid) > 0:
+                with suppress(OSError):
+                    os.kill(one.pid, message.number)
 
     async def _visit_log(self, message: ReadLog | SearchLog | WriteRemark) -> None:
         if isinstance(message, ReadLog):
@@ -105,12 +107,13 @@ class Visits:
         self.close()
         self._logs.close()
 
-    def duties(self) -> list[Coroutine[None, None, None]]:
+    def chores(self) -> dict[str, Chore]:
         """What has to be looked after all the time; the files of all jobs are many."""
-        duties = [self._tidy_logs(), LogOrder(self._config.folder, self._uids).run()]
+        order = LogOrder(self._config.folder, self._uids)
+        chores: dict[str, Chore] = {"old logs": self._tidy_logs, "order of logs": order.run}
         if self._config.log_max_bytes:
-            duties.append(self._hold_down())
-        return duties
+            chores["size of logs"] = self._hold_down
+        return chores
 
     def _pid_of(self, wanted: str) -> int:
         return next((one.pid for one in self._alive() if one.uid == wanted), 0)
@@ -121,12 +124,13 @@ class Visits:
     async def _tidy_logs(self) -> None:
         logs = self._config.folder / "logs"
         await asyncio.to_thread(close_to_others, self._config.folder)
+        moving, dropping = Complaints(STAYS), Complaints(STAYS)
         while True:
-            await asyncio.to_thread(file_away, logs, time.time() - QUIET_S, self._uids())
+            await asyncio.to_thread(file_away, logs, time.time() - QUIET_S, self._uids(), moving)
             if self._config.log_days:
                 now_s = await asyncio.to_thread(trusted_s, self._config.folder, time.time())
                 before_s = now_s - self._config.log_days * DAY_S
-                await asyncio.to_thread(drop_old_days, logs, before_s, self._uids())
+                await asyncio.to_thread(drop_old_days, logs, before_s, self._uids(), dropping)
                 folder = self._config.folder
                 await asyncio.to_thread(drop_old_reports, folder, before_s, self._uids())
             await asyncio.sleep(LOOK_S)

@@ -7,5 +7,6 @@ cookie                           what a browser shows, and when it counts
 methods                          which methods a path has
 sockets, certificate             what it listens on, TLS
 server, heads                    bounds on headers, a clean end
+places                           how many connections one caller may hold
 agents, request_times            the agents' WebSocket; how long requests take
 """

@@ -18,6 +18,7 @@ from rota.api.auth import Unauthenticated, identify, require
 from rota.api.context import ACTOR
 from rota.api.door import agents
 from rota.api.door.cookie import authorization_of
+from rota.api.door.places import HELD, PLACE
 from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
@@ -91,6 +92,7 @@ class Front:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         LOST.set(scope.get(GONE))
+        HELD.set(scope.get(PLACE))
         if scope["type"] == "websocket":
             visit = self._wing_of(scope["path"]) or _visit(scope["path"])
             await self._in_rounds(scope, visit(self.context, self._actor, scope, receive, send))
@@ -219,6 +221,8 @@ class Front:
             scope[WHOSE] = None if actor.access in FREE else actor.user
             if actor.access not in FREE and (counted := scope.get(ROUND)) is not None:
                 counted.user = actor.user
+            if (place := HELD.get()) is not None:
+                place.known(actor)
             context.gate.request(actor)
         return actor
 

@@ -10,17 +10,23 @@ from typing import TYPE_CHECKING
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from rota.api import errors
+from rota.api.door.places import AGAIN_S, PLACE
 from rota.api.leaving import GONE
 from rota.api.unread import UNSENT
+from rota.core.facts.errors import Busy
 
 if TYPE_CHECKING:
     from asyncio import Future, TimerHandle, Transport
+
+    from rota.api.door.places import DoorPlace
 
 #: The most that the request line and the headers may weigh before they are complete.
 HEAD_MAX = 64 * 1024
 #: How long they may take over the network, counted from the first byte, or from the connection.
 HEAD_S = 20.0
 _TOO_LARGE = b"431 Request Header Fields Too Large"
+_TOO_MANY = b"429 Too Many Requests"
 _TOO_SLOW = b"408 Request Timeout"
 
 
@@ -35,6 +41,8 @@ class BoundedHeads(HttpToolsProtocol):
     _timed = False
     #: Done once the connection is.
     lost: Future[None]
+    #: What it takes up of the connections that its caller may have.
+    place: DoorPlace | None = None
 
     def await_head(self) -> None:
         """From now on heads are timed; the first one is due."""
@@ -58,6 +66,7 @@ class BoundedHeads(HttpToolsProtocol):
             self._head_timer = self.loop.call_later(HEAD_S, self._too_slow)
         super().on_message_begin()
         self.scope[GONE] = self.lost  # type: ignore[literal-required]
+        self.scope[PLACE] = self.place  # type: ignore[literal-required]
         self.scope[UNSENT] = self.unsent  # type: ignore[literal-required]
 
     def unsent(self) -> int:
@@ -84,9 +93,16 @@ class BoundedHeads(HttpToolsProtocol):
         self._head_timer = None
         self._end(_TOO_SLOW)
 
-    def _end(self, status: bytes) -> None:
+    def refuse(self, why: str) -> None:
+        """Whatever it was going to ask."""
+        self.head_came()
+        problem, headers = errors.problem_of(Busy(why, AGAIN_S))
+        lines = b"".join(b"%b: %b\r\n" % header for header in headers)
+        media = b"content-type: %b\r\n" % errors.MEDIA_TYPE.encode()
+        self._end(_TOO_MANY, errors.encode_problem(problem), media + lines)
+
+    def _end(self, status: bytes, body: bytes = b"", lines: bytes = b"") -> None:
         if not self.transport.is_closing():
-            self.transport.write(
-                b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: 0\r\n\r\n" % status
-            )
+            head = b"HTTP/1.1 %b\r\nconnection: close\r\ncontent-length: %d\r\n%b\r\n"
+            self.transport.write(head % (status, len(body), lines) + body)
             self.transport.close()

@@ -20,6 +20,8 @@ from websockets.protocol import State
 
 from rota.api.auth import LOCAL
 from rota.api.door.agents import LINE, PATH
+from rota.api.door.heads import HEAD_S
+from rota.api.door.places import PLACE, Places
 from rota.api.door.short_way import ShortWay
 from rota.api.people import PEOPLE
 from rota.rpc.frames import bodies_of, frame_of
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from websockets.http11 import Request
 
     from rota.api.door.agents import Listener
+    from rota.api.door.places import DoorPlace
 
 log = logging.getLogger("rota.api")
 
@@ -42,6 +45,9 @@ WS_MESSAGE_MAX, VISIT_MESSAGE_MAX = 64 * 1024 * 1024, 256 * 1024
 UNSENT_BYTES_MAX = 128 * 1024 * 1024
 #: How long requests that are being answered may take once we were told to stop.
 GRACE_S = 10.0
+#: Who has no place gets an answer to what comes within this time.
+REFUSAL_S = 1.0
+AGENTS = b"GET " + PATH.encode()
 SWITCHING_PROTOCOLS = 101
 #: Closes a WebSocket on which text is not text.
 NOT_TEXT = 1007
@@ -65,10 +71,12 @@ class Gathering:
     each time that the reader is woken, costs more than everything else about a small answer.
     """
 
-    __slots__ = ("_loop", "_parts", "plain")
+    __slots__ = ("_loop", "_parts", "place", "plain")
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self.plain = transport
+        #: Goes with the connection, whatever is spoken over it.
+        self.place: DoorPlace | None = None
         self._loop = asyncio.get_running_loop()
         self._parts: list[bytes] = []
 
@@ -98,10 +106,18 @@ class HttpProtocol(ShortWay):
 
     #: What was said before it is known who is there; None: that is known.
     unheard: list[bytes] | None = None
+    #: Set for each server.
+    places: Places
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(Gathering(transport))  # type: ignore[arg-type]
+        gathering = Gathering(transport)
+        super().connection_made(gathering)  # type: ignore[arg-type]
         peer = peer_of(transport)
+        host = peer[0] if peer is not None else (self.client or ("",))[0]
+        self.place = gathering.place = self.places.take(host)
+        if self.place.refused:
+            self._turn_away(transport)
+            return
         if peer is None:
             self.await_head()
             return
@@ -112,7 +128,30 @@ class HttpProtocol(ShortWay):
             meeting = asyncio.ensure_future(PEOPLE.look_up([uid], again=True))
             meeting.add_done_callback(lambda _: self._met(transport))
 
+    def _turn_away(self, transport: asyncio.Transport) -> None:
+        """It is told why once it has asked for something; who says nothing is not waited for."""
+        assert self.place is not None
+        if self.place.hands_off:
+            transport.abort()
+        else:
+            self.loop.call_later(REFUSAL_S, transport.close)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.place is not None:
+            self.place.leave()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self.place is not None and self.place.refused:
+            self.transport.close()
+
     def data_received(self, data: bytes) -> None:
+        if self.place is not None and self.place.refused:
+            if self.place.is_local or not data.startswith(AGENTS):
+                self.refuse(self.place.refused)
+                return
+            self.place.refused = ""
         if self.unheard is None:
             super().data_received(data)
             return
@@ -135,13 +174,20 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
     listener: Listener | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.place: DoorPlace | None = getattr(transport, "place", None)
         # An order is one frame: to gather would only make it wait.
         plain = getattr(transport, "plain", transport)
         super().connection_made(plain)
         self.client = peer_of(plain) or self.client
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self.place is not None:
+            self.place.leave()
+
     def handle_connect(self, event: Request) -> None:
         super().handle_connect(event)
+        self.scope[PLACE] = self.place  # type: ignore[literal-required]
         if self.response.status_code == SWITCHING_PROTOCOLS:
             self.scope["extensions"][LINE] = self  # type: ignore[assignment]
 
@@ -166,7 +212,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
     def _begin(self, data: bytes) -> None:
         """The request: who is no agent says short things, and one that is none is not kept."""
-        if not data.startswith(b"GET " + PATH.encode()):
+        if not data.startswith(AGENTS):
             self.conn.max_message_size = VISIT_MESSAGE_MAX
         super().data_received(data)
         if self.conn.handshake_exc is not None:
@@ -218,8 +264,13 @@ class DoorServer:
         app: Any,  # noqa: ANN401 - any ASGI app
         closing: asyncio.Event,
         secure: ssl.SSLContext | None = None,
+        connections: int = 0,
     ) -> None:
-        """``secure`` is for what comes over the network; the unix sockets need none."""
+        """``secure`` is for what comes over the network; the unix sockets need none.
+
+        ``connections`` is the most that one caller may hold; 0: any number.
+        """
+        self._places = Places(connections)
         self._config = uvicorn.Config(
             app,
             http=HttpProtocol,
@@ -248,10 +299,17 @@ class DoorServer:
             local = sock.family == socket.AF_UNIX
             make = loop.create_unix_server if local else loop.create_server
             secure = None if local else self._secure
-            self._servers.append(await make(self._protocol, sock=sock, backlog=2048, ssl=secure))
+            # Nobody is known before the handshake is over, as before a head.
+            due_s = HEAD_S if secure else None
+            server = await make(
+                self._protocol, sock=sock, backlog=2048, ssl=secure, ssl_handshake_timeout=due_s
+            )
+            self._servers.append(server)
 
     def _protocol(self) -> asyncio.Protocol:
-        return HttpProtocol(config=self._config, server_state=self._state, app_state={})
+        protocol = HttpProtocol(config=self._config, server_state=self._state, app_state={})
+        protocol.places = self._places
+        return protocol
 
     async def stop(self) -> None:
         """Accept nothing more, let what is being answered finish, close every connection."""

@@ -11,6 +11,7 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rota.api.door.heads import BoundedHeads
+from rota.api.door.places import HELD
 from rota.api.leaving import LOST
 
 if TYPE_CHECKING:
@@ -129,6 +130,7 @@ class ShortWay(BoundedHeads):
 
     async def _answer(self, headers: Headers, body: bytes) -> None:
         LOST.set(self.lost)
+        HELD.set(self.place)
         submitter: Submitter = self.app
         reply = await submitter.submit(self.client, headers, body)
         self.server_state.total_requests += 1
@@ -140,7 +142,7 @@ class ShortWay(BoundedHeads):
         self._at_work = False
         if self.transport.is_closing():
             return
-        if self._closes:
+        if self._closes or (self.place is not None and self.place.refused):
             self.transport.close()
             return
         self._used_s = self.loop.time()

@@ -7,6 +7,7 @@ refused. It is a port of its own beside REST, open only where ``server.grpc_port
 from __future__ import annotations
 
 import logging
+import resource
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
@@ -91,10 +92,18 @@ class GrpcServer:
     """
 
     def __init__(
-        self, context: Context, host: str, port: int, secret: tuple[bytes, bytes] | None = None
+        self,
+        context: Context,
+        host: str,
+        port: int,
+        secret: tuple[bytes, bytes] | None = None,
+        connections: int = 0,
     ) -> None:
+        """The most ``connections`` that it takes; 0: a quarter of all descriptors."""
         self._context = context
-        self._server = grpc.aio.server(options=_OPTIONS)
+        most = connections or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
+        bound = ("grpc.max_allowed_incoming_connections", most)
+        self._server = grpc.aio.server(options=(*_OPTIONS, bound))
         doors = {name: self._door(call) for name, call in CALLS.items()}
         self._server.add_generic_rpc_handlers(
             (grpc.method_handlers_generic_handler(SERVICE, doors),)

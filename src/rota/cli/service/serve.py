@@ -33,13 +33,18 @@ if TYPE_CHECKING:
 
 #: How long the first start may take: loading a large state, an agent finding its devices.
 READY_S = 120.0
+#: With less than this free a start ends without a word.
+ROOM_BYTES = 1 << 20
 FAKE_GPU_MIB = 16_384
 
 
 def up(options: UpOptions) -> int:
     """Start controller and agent and keep them alive; in the background if asked."""
     place, settings = prepare(options.state_dir or pretend.folder(options))
-    holder = place.supervisor.take()
+    try:
+        holder = place.supervisor.take()
+    except OSError as error:
+        raise Rejected(f"cannot write in {place.folder}: {error.strerror}") from None
     if holder and options.accept_database:
         raise Rejected("--accept-database: rota is up; stop it first with 'rota down'")
     if holder:
@@ -199,7 +204,7 @@ def _supervise(
     if code:
         # Nothing of it is left when the caller hears of it: the next start finds the folder free.
         _end(place, supervisor)
-        _say(tell, "failed", _trouble(trouble))
+        _say(tell, "failed", _trouble(trouble, place.folder))
         return 2
     words = _ready_line(place, options.pretend)
     _say(tell, "ready", words)
@@ -230,9 +235,13 @@ def _say(tell: int | None, how: str, words: str) -> None:
         print(words, flush=True)
 
 
-def _trouble(pipe: int) -> str:
+def _trouble(pipe: int, folder: Path) -> str:
     with contextlib.suppress(BlockingIOError):
         return os.read(pipe, 8192).decode(errors="replace").strip()
+    disk = os.statvfs(folder)
+    if disk.f_bavail * disk.f_frsize < ROOM_BYTES:
+        # Then its log has no words either.
+        return f"it ended while it was starting: the disk that holds {folder} is full"
     return "it ended while it was starting; its log in the state folder says why"
 
 
