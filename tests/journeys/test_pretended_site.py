@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
@@ -20,7 +22,6 @@ from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
 
 PROGRAM = """import rota
@@ -43,22 +44,29 @@ def said_by(program: str, environment: dict[str, str]) -> str:
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Iterator[Box]:
+def home() -> Iterator[Path]:
+    """A short path, as homes have: a socket lies some folders below."""
+    with TemporaryDirectory(prefix="rota-home-") as name:
+        yield Path(name)
+
+
+@pytest.fixture
+def person(home: Path) -> Iterator[Box]:
     """Somebody at home who named no folder."""
-    made = Box(tmp_path)
-    made.env |= {"HOME": str(tmp_path), "ROTA_SERVER_SOCKET": "none"}
+    made = Box(home)
+    made.env |= {"HOME": str(home), "ROTA_SERVER_SOCKET": "none"}
     for name in ("ROTA_STATE_DIR", "XDG_STATE_HOME", "XDG_CONFIG_HOME"):
         made.env.pop(name, None)
     yield made
     for folder in ("rota", "rota-pretended"):
-        made.rota("down", "--state-dir", str(tmp_path / ".local/state" / folder), check=False)
+        made.rota("down", "--state-dir", str(home / ".local/state" / folder), check=False)
 
 
 @pytest.mark.slow
 def test_made_up_machines_leave_the_real_ones_alone_and_every_answer_says_so(
-    person: Box, tmp_path: Path
+    person: Box, home: Path
 ) -> None:
-    folder = tmp_path / ".local/state/rota-pretended"
+    folder = home / ".local/state/rota-pretended"
     person.up("--pretend", "2")
     person.up()
     assert person.rota("nodes", "--quiet").stdout.split() == ["box"], "the real ones come first"
@@ -88,13 +96,13 @@ def test_made_up_machines_leave_the_real_ones_alone_and_every_answer_says_so(
 
 @pytest.mark.slow
 def test_who_has_another_rota_at_hand_is_told_how_to_reach_the_made_up_one(
-    person: Box, tmp_path: Path
+    person: Box, home: Path
 ) -> None:
     person.up()
 
     said = person.rota("up", "--detach", "--pretend", "1").stdout.splitlines()
 
-    assert said[1] == f"to use it: export ROTA_STATE_DIR={tmp_path}/.local/state/rota-pretended"
+    assert said[1] == f"to use it: export ROTA_STATE_DIR={home}/.local/state/rota-pretended"
 
 
 def test_made_up_machines_never_take_the_socket_for_everybody(tmp_path: Path) -> None:
