@@ -9,6 +9,8 @@ import re
 from itertools import product
 from typing import TYPE_CHECKING
 
+from rota.digits import is_digits
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -123,7 +125,7 @@ def _numbers(inside: str, text: str) -> list[str]:
 
 
 def _is_number(text: str) -> bool:
-    return text.isdecimal() and len(text) <= DIGITS_MAX
+    return is_digits(text) and len(text) <= DIGITS_MAX
 
 
 def _too_many(text: str) -> ValueError:

@@ -181,7 +181,7 @@ def test_an_agent_without_the_rights_of_root_acts_for_its_own_user_alone():
     os.seteuid(pwd.getpwnam("nobody").pw_uid)
     try:
         child.become("name:nobody")
-        with pytest.raises(child.Refused, match="not root and cannot act for root"):
+        with pytest.raises(child.ChildRefusal, match="not root and cannot act for root"):
             child.become("name:root")
     finally:
         os.seteuid(0)

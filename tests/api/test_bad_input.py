@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
 
 GOOD: dict[str, Any] = {"command": "true"}
@@ -91,6 +92,73 @@ def test_a_bad_field_is_named_with_what_is_allowed(
 
 
 @pytest.mark.parametrize(
+    ("path", "body", "detail"),
+    [
+        (
+            "/jobs:cancel",
+            {"ids": [*range(20_000)]},
+            "ids: 20000 entries are too many; at most 10000",
+        ),
+        ("/jobs:batch", {"jobs": []}, "jobs: is empty; expected at least 1"),
+        ("/jobs", GOOD | {"group": "x" * 300}, "group: 300 characters are too many; at most 200"),
+        ("/jobs", GOOD | {"ports": ["p"] * 100}, "ports: 100 names are too many; at most"),
+        (
+            "/jobs",
+            GOOD | {"licenses": ["matlab:1", "ansys:x"]},
+            "licenses: 'ansys:x' is not valid; N",
+        ),
+        (
+            "/jobs",
+            GOOD | {"resources": {"memory": 4}},
+            "resources.memory: there is no such field; did",
+        ),
+        (
+            "/jobs",
+            GOOD | {"cluster": "hpc"},
+            "cluster: there is no cluster 'hpc'; there is none yet",
+        ),
+        (
+            "/jobs",
+            b'{"command": ["true"], "retries": 1e400}',
+            "retries: '1e400' is not valid; expected",
+        ),
+        (
+            "/jobs",
+            b'{"command": ["true"], "time_limit_s": -1e999}',
+            "time_limit_s: '-1e999' is not",
+        ),
+    ],
+    ids=lambda given: str(given)[:40],
+)
+def test_a_refusal_says_in_a_line_what_was_given_and_what_is_allowed(
+    caller: Caller, path: str, body: object, detail: str
+) -> None:
+    refused = caller.post(path, body)
+
+    assert refused.status == 400
+    assert refused.json["detail"].startswith(detail)
+    assert len(refused.json["detail"]) < 200
+    assert refused.json["field"] == detail.partition(":")[0]
+
+
+def test_of_an_older_and_a_newer_name_the_newer_one_is_meant(caller: Caller) -> None:
+    refused = caller.post("/jobs", GOOD | {"resources": {"memory": 4}})
+
+    assert refused.json["detail"].endswith("did you mean memory_mib?")
+
+
+def test_too_much_of_something_is_named_by_its_number(
+    caller: Caller, agent: PretendedAgent
+) -> None:
+    refused = caller.post("/jobs", GOOD | {"resources": {"gpus": 99}})
+
+    assert refused.json["value"] == 99
+    assert refused.json["allowed"] == "no node has any"
+    elsewhere = caller.post("/jobs", GOOD | {"node_list": ["shed"]})
+    assert elsewhere.json["detail"] == "node_list: there is no node 'shed'; known nodes: box"
+
+
+@pytest.mark.parametrize(
     ("body", "hint"),
     [
         (b"", "empty"),
@@ -144,6 +212,14 @@ def test_what_does_not_exist_is_a_problem_document(caller: Caller, path: str) ->
     assert answer.status == 404
     assert answer.headers["Content-Type"] == "application/problem+json"
     assert answer.json["code"] == "not_found"
+
+
+@pytest.mark.parametrize("name", [":", "a:", ":drain", "a::"])
+def test_a_colon_in_the_name_of_a_node_is_no_verb_by_itself(caller: Caller, name: str) -> None:
+    for method in ("GET", "PATCH"):
+        answer = caller.call(method, f"/nodes/{name}", {} if method == "PATCH" else None)
+
+        assert (answer.status, answer.json["code"]) == (404, "not_found")
 
 
 def test_a_wrong_method_names_the_right_ones(caller: Caller) -> None:

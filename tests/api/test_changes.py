@@ -216,3 +216,52 @@ def test_a_patch_can_suspend_and_resume_a_running_job_and_change_how_often_it_co
     assert stopped["preempt_retries"] == 3
     assert stands
     assert agent.suspended(uid, wanted=False)
+
+
+#: Job 1 is held, 2 runs, 3 was cancelled, 4 is a held array of four.
+CHANGES = [
+    ("POST", "/jobs:cancel", {"ids": [1, 2, 3, "4_1", 4, 99]}),
+    ("POST", "/jobs:hold", {"ids": [1, 2, 3, "4_1"]}),
+    ("POST", "/jobs:release", {"ids": [1, 2, 3, "4_1"]}),
+    ("POST", "/jobs:requeue", {"ids": [1, 2, 3, 4]}),
+    ("POST", "/jobs:suspend", {"all": True}),
+    ("PATCH", "/jobs/1", {"priority": 75, "time_limit_s": 60, "resources": {"cpus": 2}}),
+    ("PATCH", "/jobs/1", {"queue": "nowhere"}),
+    ("PATCH", "/jobs/1", {"action": "hold"}),
+    ("PATCH", "/jobs/1", {"max_concurrent": 3}),
+    ("PATCH", "/jobs/1", {"depends_on": [{"kind": "after-ok", "job": 99}]}),
+    ("PATCH", "/jobs/2", {"resources": {"cpus": 2}}),
+    ("PATCH", "/jobs/2", {"priority": 10}),
+    ("PATCH", "/jobs/2", {"action": "release"}),
+    ("PATCH", "/jobs/3", {"action": "hold"}),
+    ("PATCH", "/jobs/4", {"resources": {"memory_mb": 64}, "name": "wide"}),
+    ("PATCH", "/jobs/4_1", {"name": "second"}),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), CHANGES, ids=str)
+def test_a_preview_changes_nothing_and_answers_what_the_change_then_does(
+    caller: Caller, agent: PretendedAgent, method: str, path: str, body: dict
+) -> None:
+    caller.submit(hold=True)
+    caller.submit()
+    agent.report_start(agent.launched(2))
+    caller.until(2, "running")
+    caller.submit(hold=True)
+    caller.delete("/jobs/3")
+    caller.submit(array="0-3", hold=True)
+    jobs = caller.get("/jobs?limit=100").json["items"]
+    events = caller.get("/jobs/4/events").json["items"]
+
+    told = caller.call(method, f"{path}?preview=true", body)
+
+    assert caller.get("/jobs?limit=100").json["items"] == jobs
+    assert caller.get("/jobs/4/events").json["items"] == events
+    done = caller.call(method, path, body)
+    assert (told.status, comparable(told.json)) == (done.status, comparable(done.json))
+
+
+def comparable(answer: dict) -> dict:
+    """Without what only a change that is made brings with it."""
+    passing = {"reason", "state", "held", "states"}
+    return {name: value for name, value in answer.items() if name not in passing}

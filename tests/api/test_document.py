@@ -8,7 +8,8 @@ import pytest
 from rota.api.app import ROUTES
 from rota.api.openapi import older
 from rota.api.openapi.glossary import MEANINGS
-from rota.core.facts.states import JobState
+from rota.core.facts.states import JobState, QueueState
+from rota.scheduling.answers.cluster_health import ClusterHealth
 from tests.api.running import Caller
 
 _PARAMETER = re.compile(r"\{[^}]*\}")
@@ -147,6 +148,38 @@ def test_moments_and_closed_lists_are_typed(document: dict) -> None:
     job = schemas["JobView"]["properties"]
     for field in ("state", "phase", "restart", "qos", "cause_code", "preempt_mode"):
         assert "$ref" in str(job[field]), field
+
+
+#: Words of a closed list have these names; of the others the list stands where they come from.
+CLOSED = {"state", "kind", "phase", "strategy", "decision", "qos", "restart", "preempt_mode"}
+OPEN = {
+    "QueueShut.state",  # until when, where a queue has hours
+    "EventDetail.state",  # of a Slurm step, in the words of that step's end
+}
+
+
+def test_every_closed_list_is_in_the_document(document: dict) -> None:
+    schemas = document["components"]["schemas"]
+    plain = [
+        f"{name}.{field}"
+        for name, schema in schemas.items()
+        for field, shown in schema.get("properties", {}).items()
+        if field in CLOSED and shown.get("type") == "string" and "enum" not in shown
+    ]
+
+    assert set(plain) == OPEN
+    states = set(JobState)
+    assert set(words(schemas["Parent"]["properties"]["state"], schemas)) == states | {"unknown"}
+    assert {"job-settled", "job-submitted"} <= set(schemas["EventKind"]["enum"])
+    member = words(schemas["MemberView"]["properties"]["state"], schemas)
+    assert set(member) == {*ClusterHealth, "unknown"}
+    queue = words(schemas["QueueStatsView"]["properties"]["state"], schemas)
+    assert set(queue) == {*QueueState, "unknown"}
+
+
+def words(shown: dict, schemas: dict) -> list[str]:
+    """The words of a closed list, wherever the document has them."""
+    return shown.get("enum") or schemas[shown["$ref"].rpartition("/")[2]]["enum"]
 
 
 def test_older_names_are_deprecated_and_name_the_newer_one(document: dict) -> None:

@@ -47,6 +47,16 @@ def test_a_job_waits_for_a_licence_and_starts_when_one_is_given_back(cluster: Cl
     assert state(cluster, second) is JobState.RUNNING
 
 
+def test_of_licences_that_are_in_use_beyond_what_there_is_none_is_free(cluster: Cluster) -> None:
+    cluster.start(submitted(cluster, "matlab:3"))
+
+    caller = cluster.server.local()
+    caller.patch("/policy", {"rules": {"licenses": ["matlab:2", "ansys:1"]}})
+
+    shown = cluster.text("scontrol", "show", "lic", "matlab")
+    assert "Total=2 Used=3 Free=0 Reserved=0" in shown
+
+
 def test_why_names_the_licence_that_is_short(cluster: Cluster) -> None:
     cluster.start(submitted(cluster, "matlab:2", "ansys"))
     second = submitted(cluster, "matlab:2")

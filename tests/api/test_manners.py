@@ -1,5 +1,9 @@
 """What clients may expect of any server: keys, places, heads, methods, names of requests."""
 
+import re
+
+import pytest
+
 from tests.api.running import Caller, Running
 
 JOB = {"command": ["true"], "workdir": "/tmp"}
@@ -34,7 +38,11 @@ def test_a_key_of_a_batch_stands_for_that_batch_alone(caller: Caller) -> None:
 def test_a_new_job_says_where_it_is(caller: Caller) -> None:
     made = caller.post("/jobs", JOB)
 
+    slurm = caller.post("/slurm/sbatch", {"script": "#!/bin/sh\n", "workdir": "/tmp"})
+
     assert made.headers["location"] == f"/api/v1/jobs/{made.json['id']}"
+    assert slurm.headers["location"] == f"/api/v1/jobs/{slurm.json['id']}"
+    assert caller.get(slurm.headers["location"]).status == 200
 
 
 def test_head_gives_the_headers_of_get_and_no_body(caller: Caller) -> None:
@@ -74,10 +82,45 @@ def test_every_answer_names_its_request(caller: Caller) -> None:
     named = caller.call("GET", "/nodes", X_Request_Id="mine-7")
     refused = caller.call("GET", "/nothing", X_Request_Id="mine-8")
     unnamed = {caller.call("GET", "/nodes").headers["x-request-id"] for _ in range(2)}
+    submits = [caller.post("/jobs", JOB), caller.post("/jobs", JOB, X_Request_Id="mine-9")]
 
     assert named.headers["x-request-id"] == "mine-7"
     assert refused.headers["x-request-id"] == "mine-8"
     assert len(unnamed) == 2
+    assert len(submits[0].headers["x-request-id"]) == 16
+    assert submits[1].headers["x-request-id"] == "mine-9"
+    assert {one.headers["x-content-type-options"] for one in submits} == {"nosniff"}
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/docs", "/openapi.json", "/nodes"])
+def test_a_head_tells_how_long_the_answer_would_be(caller: Caller, path: str) -> None:
+    whole, head = caller.get(path), caller.call("HEAD", path)
+
+    assert (head.status, head.body) == (whole.status, b"")
+    assert int(head.headers["content-length"]) == len(whole.body) > 0
+
+
+def test_every_route_names_its_requests_and_tells_its_methods(caller: Caller) -> None:
+    paths = caller.get("/openapi.json").json["paths"]
+
+    for path, operations in paths.items():
+        place = re.sub(r"\{[^}]*\}", "1", path)
+        methods = {method.upper() for method in operations if method != "parameters"}
+        implied = methods | {"OPTIONS"} | ({"HEAD"} if "GET" in methods else set())
+        other = next(one for one in ("PUT", "DELETE", "PATCH", "POST") if one not in methods)
+
+        answers = [caller.call("OPTIONS", place), caller.call(other, place)]
+        if "POST" in methods:
+            # In one piece and in several: submits that come whole go a way of their own.
+            answers.append(caller.call("POST", place, b"{"))
+            answers.append(caller.call("POST", place, b"{", Connection="keep-alive, x"))
+
+        assert [one.status for one in answers[:2]] == [204, 405], path
+        for answer in answers[:2]:
+            assert set(answer.headers["allow"].split(", ")) == implied, path
+        for answer in answers:
+            assert len(answer.headers["x-request-id"]) == 16, path
+            assert answer.headers["x-content-type-options"] == "nosniff", path
 
 
 def reversed_fields(body: dict) -> dict:

@@ -26,6 +26,7 @@ LISTS = {
     "/queues:stats": "name",
     "/usage": "user",
     "/stats": "user",
+    "/jobs/stats": "user",
     "/audit": "seq",
     "/gpu/availability": "type",
     "/jobs/1/events": "seq",

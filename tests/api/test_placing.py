@@ -137,7 +137,7 @@ def test_a_node_that_does_not_exist_cannot_be_asked_for(
     answer = caller.post("/jobs", {"command": "true", "node_list": ["bix"]})
 
     assert answer.status == 400
-    assert answer.json["detail"] == "node_list: 'bix' is not valid; known nodes: box"
+    assert answer.json["detail"] == "node_list: there is no node 'bix'; known nodes: box"
 
 
 def test_of_a_running_job_estimate_and_deadline_may_change(

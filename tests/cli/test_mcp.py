@@ -7,6 +7,7 @@ import pytest
 from rota.cli.service.mcp import VERSIONS, McpServer, serve
 from rota.cli.service.mcp_tools import TOOLS
 from rota.client.http import Client
+from tests.cli.test_render import a_job
 
 JOB = {"id": 12, "name": "train", "state": "queued", "reason": "not enough free cpus", "uid": "u"}
 
@@ -118,6 +119,28 @@ def test_a_refusal_of_the_server_is_a_line_that_the_agent_can_read(fake, server)
     assert call(server, "cancel", job=12) == ("job 12 is completed already", True)
 
 
+def test_a_preview_of_a_change_is_the_rehearsal_of_the_server(fake, server):
+    fake.routes["GET /jobs/12"] = a_job(id=12, name="train", state="running", nodes=["n1"])
+    done = {"changed": [12], "refs": ["12"], "refused": []}
+    fake.routes["POST /jobs:cancel"] = done
+    fake.routes["PATCH /jobs/12"] = a_job(id=12, priority=75, time_limit_s=7200)
+
+    cancel, _ = call(server, "cancel", job=12, preview=True)
+    update, _ = call(server, "update", job=12, preview=True, priority=75, time="2h")
+
+    changes = [asked for asked in fake.asked if asked.method != "GET"]
+    assert [asked.query for asked in changes] == [{"preview": "true"}] * 2
+    assert cancel == "would cancel job 12 (train, of ada): running on n1"
+    assert update.splitlines()[1:] == ["priority: 50 -> 75", "time_limit_s: 0 -> 7200"]
+
+
+def test_a_preview_refuses_what_the_change_would(fake, server):
+    refusal = {"id": 12, "reason": "job 12 is not held"}
+    fake.routes["POST /jobs:release"] = {"changed": [], "refs": [], "refused": [refusal]}
+
+    assert call(server, "release", job=12, preview=True) == ("job 12 is not held", True)
+
+
 def test_an_array_or_a_sweep_with_variables_and_an_image_is_one_submit(fake, server):
     fake.routes["POST /jobs"] = {"id": 13, "uid": "u", "state": "queued"}
     more = {"env": {"SEED": 7}, "image": "docker.io/x"}
@@ -153,7 +176,13 @@ def test_an_array_or_a_sweep_with_variables_and_an_image_is_one_submit(fake, ser
         ("submit", {"command": " "}, "command: the line is empty"),
         ("submit", {"command": "x", "cpu": 1}, "cpu: there is no such argument; allowed: command"),
         ("submit", {"command": "x", "gpus": "2"}, "gpus: '2' is not valid; expected number"),
-        ("submit", {"command": "x", "memory": "much"}, "'much'"),
+        ("submit", {"command": "x", "memory": "much"}, "memory: 'much'"),
+        (
+            "submit",
+            {"command": "x", "priority": 101},
+            "priority: '101' is not valid; expected 0 to",
+        ),
+        ("update", {"job": 1, "priority": "top"}, "priority: 'top' is not valid; expected 0 to"),
         ("queue", {"state": "asleep"}, "state: 'asleep' is not one of held, queued"),
         ("show", {"job": "no job!"}, "job: 'no job!' is not valid; expected a job id"),
     ],

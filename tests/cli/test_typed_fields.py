@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from rota.cli.cluster.reserve import body_of
 from tests.cli.test_render import a_job
 
@@ -58,3 +60,26 @@ def test_the_end_of_a_reservation_counts_from_now_unless_it_lies_behind_its_star
 def test_commands_have_the_names_that_their_neighbours_have(rota):
     assert rota("quota", "list", "--help").code == 0
     assert rota("reserve", "cancel", "--help").code == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("attach", "7", "--task", "1_0"),
+        ("gpus", "ignore", "n1", "1_0"),
+        ("audit", "--limit", "\u0661\u0662"),
+        ("logs", "7", "--tail", "1_0"),
+        ("vdc", "set", "v", "--cpus", "1_0"),
+        ("vdc", "set", "v", "--gpus", "nan"),
+        ("vdc", "set", "v", "--clusters", "a:1_0"),
+        ("vdc", "set", "v", "--clusters", "a:1:1_0"),
+        ("cancel", "12_[\u0663]"),
+    ],
+    ids=lambda words: "-".join(words[:-1]),
+)
+def test_a_number_has_the_digits_0_to_9_alone(fake, rota, words):
+    refused = rota(*words)
+
+    assert refused.code != 0
+    assert repr(words[-1])[1:-1] in refused.err
+    assert not [asked for asked in fake.asked if asked.method != "GET"]

@@ -1,6 +1,9 @@
 """Which keyword is for the function and which for the job; no server is asked."""
 
+import asyncio
+import linecache
 import threading
+import warnings
 
 import msgspec
 import pytest
@@ -63,10 +66,35 @@ def test_an_option_beside_a_function_that_takes_anything_stays_one_with_a_warnin
     assert (kwargs, options) == ({"depth": 2}, {"name": "x"})
 
 
+@pytest.mark.slow
+def test_a_warning_points_at_the_line_of_the_program(cluster: rota.ClusterContext):
+    async def awaited() -> None:
+        async with rota.connect_async(cluster.url) as twin:
+            await twin.plan(shaped, 0.1, tasks=1)
+
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        cluster.submit(shaped, 0.1, tasks=1).cancel()
+        cluster.plan(shaped, 0.1, tasks=1)
+        asyncio.run(awaited())
+
+    lines = [linecache.getline(one.filename, one.lineno).strip() for one in told]
+    assert lines == [
+        "cluster.submit(shaped, 0.1, tasks=1).cancel()",
+        "cluster.plan(shaped, 0.1, tasks=1)",
+        "await twin.plan(shaped, 0.1, tasks=1)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("args", "keywords", "words"),
     [
         ((0.1,), {"epoch": 3}, r"^epoch: train\(\) takes no such keyword"),
+        (
+            (0.1,),
+            {"x": 3},
+            r"no such option; options are those of cluster\.options\(\.\.\.\), such as cpus",
+        ),
         ((0.1,), {"retriess": 3}, r"did you mean cluster\.options\(retries=\.\.\.\)"),
         ((), {}, r"^train\(\): missing a required argument: 'rate'"),
         ((1, 2, 3), {}, r"^train\(\): too many positional arguments"),
@@ -93,7 +121,7 @@ def test_options_have_one_name_each_and_the_last_word_counts():
 def test_options_become_fields_of_a_request():
     asked = {"gpus": 1, "memory": "4g", "time": "2h", "env": {"A": 1}, "after_ok": [3, 4]}
 
-    assert changes(asked) == {
+    assert changes(asked, "unix:///here") == {
         "resources": {"gpus": 1, "memory_mb": 4096},
         "time_limit_s": 7200,
         "variables": {"A": "1"},
@@ -142,12 +170,14 @@ def test_every_public_name_has_a_docstring():
 def test_a_keyword_of_the_function_beside_a_map_is_answered_with_where_it_goes():
     with pytest.raises(TypeError, match=r"epochs: .* train\(\) by kwargs=\{'epochs': \.\.\.\}"):
         asking.refuse_keywords(train, {"epochs": 3, "gpus": 1})
+    with pytest.raises(TypeError, match=r"^nonsense: .*such as cpus, memory, gpus, time and name"):
+        asking.refuse_keywords(train, {"nonsense": 3, "gpus": 1})
 
 
 @pytest.mark.parametrize(("option", "value"), [("time_limit", "1:30"), ("memory", "16")])
 def test_an_amount_that_cannot_be_read_is_refused_with_its_name(option, value):
     with pytest.raises(ValueError, match=f"^{option}: '{value}' "):
-        changes({option: value})
+        changes({option: value}, "unix:///here")
 
 
 def test_what_cannot_be_sent_is_named(tmp_path):

@@ -1,5 +1,6 @@
 """How long results are kept, and what an end without one brings along."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -115,6 +116,31 @@ def test_a_failure_brings_the_end_of_standard_error(cluster: rota.ClusterContext
     assert caught.value.stderr_tail == "about to die\n"
     assert "\n" not in str(caught.value)
     assert caught.value.__notes__ == ["the end of its standard error:\nabout to die"]
+
+
+def test_an_exception_brings_what_was_written_before_it(cluster: rota.ClusterContext):
+    def wrong() -> None:
+        print("\n".join(f"step {number}" for number in range(30)), file=sys.stderr)
+        raise KeyError("no such shard")
+
+    async def awaited() -> BaseException | None:
+        async with rota.connect_async(cluster.url) as twin:
+            return await (await twin.submit(wrong)).exception(WAIT_S)
+
+    for error in (cluster.submit(wrong).exception(WAIT_S), asyncio.run(awaited())):
+        assert isinstance(error, KeyError)
+        tail = error.stderr_tail  # type: ignore[attr-defined]
+        assert tail.splitlines() == [f"step {number}" for number in range(10, 30)]
+        assert error.__notes__ == [f"the end of its standard error:\n{tail.rstrip()}"]
+
+
+def test_an_exception_of_a_silent_function_has_no_note(cluster: rota.ClusterContext):
+    job = cluster.submit(divmod, 1, 0)
+
+    error = job.exception(WAIT_S)
+
+    assert job.exception() is error
+    assert (error.stderr_tail, hasattr(error, "__notes__")) == ("", False)  # type: ignore[union-attr]
 
 
 def test_an_exit_brings_standard_error_and_where_it_happened(cluster: rota.ClusterContext):

@@ -1,6 +1,7 @@
 """Words and formats that clients and people's scripts use beside the recorded ones."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_groups_of_a_heterogeneous_job_have_their_own_names_or_that_of_the_one_b
     assert rows == [f"{job}+0|lead-0", f"{job}+1|lead-1", f"{job}+2|lead-1"]
 
 
-def test_the_last_element_of_an_array_has_the_id_of_the_array_in_accounting_once_it_began(
+def test_the_last_element_of_an_array_has_the_id_of_the_array_once_it_began(
     cluster: Cluster,
 ) -> None:
     array = cluster.submit("--array=3-7:2%2")
@@ -94,6 +95,16 @@ def test_the_last_element_of_an_array_has_the_id_of_the_array_in_accounting_once
         f"{array}_5|{array + 2}|COMPLETED",
         f"{array}_7|{array}|RUNNING",
     ]
+    assert cluster.text("squeue", "-hj", str(array), "-o", "%i %A").split() == [
+        f"{array}_7",
+        str(array),
+    ]
+    assert cluster.text("squeue", "-hj", str(array), "-O", "jobid").split() == [str(array)]
+    shown = cluster.text("scontrol", "-o", "show", "job", f"{array}_7")
+    assert shown.startswith(f"JobId={array} ArrayJobId={array} ArrayTaskId=7 ")
+    listed = json.loads(cluster.text("squeue", "--json"))["jobs"]
+    assert [job["job_id"] for job in listed if job["array_job_id"] == array] == [array]
+    cluster.text("scancel", f"{array}_7")
 
 
 def test_a_job_that_must_not_be_requeued_is_not(cluster: Cluster) -> None:

@@ -319,6 +319,27 @@ def test_a_script_comes_in_over_the_network_too(cluster: Cluster) -> None:
     assert "does not look like a batch script" in bad.json["detail"]
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("-t 1:x", "script: line 4: sbatch: error: Invalid --time specification"),
+        ("--nosuch=3", "script: line 4: sbatch: unrecognized option '--nosuch=3'"),
+        ("--gres=foo:1", "script: line 4: sbatch: error: Invalid generic resource (gres)"),
+        ("-J 'a", "sbatch: fatal: /dev/stdin: line 4: Unmatched `'`"),
+    ],
+)
+def test_a_refusal_names_the_line_of_the_script(cluster: Cluster, line: str, said: str) -> None:
+    script = f"#!/bin/sh\n#SBATCH -n2\n\n#SBATCH {line}\n#SBATCH -J x\ntrue\n"
+    ada = cluster.server.as_user("ada")
+
+    for place in ("/slurm/sbatch", "/slurm/plan"):
+        refused = ada.post(place, {"script": script, "workdir": "/w"})
+
+        assert (refused.status, refused.json["field"]) == (400, "script")
+        assert refused.json["detail"].startswith(said)
+        assert "\n" not in refused.json["detail"]
+
+
 WORDS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=12)
 OPTION = st.sampled_from(
     [

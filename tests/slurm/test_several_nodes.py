@@ -93,7 +93,9 @@ def test_tasks_of_several_nodes_print_to_one_file_without_a_loss(slurm: Slurm) -
     assert sorted(lines) == sorted(f"{rank} {n}" for rank in range(2) for n in range(1, 201))
 
 
-def test_tasks_are_dealt_to_nodes_in_blocks_or_one_after_the_other(slurm: Slurm) -> None:
+def test_tasks_are_dealt_in_blocks_or_by_cyclic_distribution_one_after_the_other(
+    slurm: Slurm,
+) -> None:
     words = ("srun", "-O", "-N2", "-n4", "-l", "sh", "-c", "echo $SLURM_NODEID")
 
     blocks = slurm.text(*words)

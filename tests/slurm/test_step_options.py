@@ -63,6 +63,16 @@ def test_a_file_that_leaves_tasks_without_a_program_is_refused(
     assert (done.returncode, done.stderr) == (1, f"srun: error: {said}\n")
 
 
+def test_a_file_of_programs_that_is_not_there_costs_no_allocation(slurm: Slurm) -> None:
+    before = slurm.text("sacct", "-nX", "-o", "jobid")
+
+    done = slurm.run("srun", "-I60", "--multi-prog", "nofile")
+
+    said = "srun: error: Unable to open configuration file nofile: No such file or directory\n"
+    assert (done.returncode, done.stderr) == (1, said)
+    assert slurm.text("sacct", "-nX", "-o", "jobid") == before
+
+
 def test_prologs_and_epilogs_run_around_tasks_and_around_srun(slurm: Slurm) -> None:
     before = program(slurm.work / "before", "echo before $1; true")
     after = program(slurm.work / "after", "echo after")

@@ -77,7 +77,7 @@ def test_a_job_runs_on_the_engine_that_it_names_and_why_says_so_of_others():
     [
         ("cluster", "hpd", "did you mean hpc? (known: hpc, local)"),
         ("engine", "slurm", "did you mean slurm-a? (known: slurm-a)"),
-        ("vdc", "science", "there is no vdc yet"),
+        ("vdc", "science", "there is none yet"),
     ],
 )
 def test_a_name_that_is_not_known_is_refused_with_the_nearest(field, value, hint):
@@ -86,7 +86,7 @@ def test_a_name_that_is_not_known_is_refused_with_the_nearest(field, value, hint
     with pytest.raises(Rejected) as refused:
         scene.submit("job", **bound(**{field: value}))
 
-    assert str(refused.value) == f"{field}: '{value}' is not valid; {hint}"
+    assert str(refused.value) == f"{field}: there is no {field} '{value}'; {hint}"
 
 
 def test_a_gang_never_spans_clusters():
@@ -344,7 +344,7 @@ def test_a_centre_with_jobs_stays_and_one_with_unknown_clusters_is_not_made():
 
     with pytest.raises(Conflict, match="vdc science still has 1 job"):
         scene.ask(cmd.RemoveVdc(actor=OPERATOR, vdc="science"))
-    with pytest.raises(Rejected, match=r"clusters: 'hpx' is not valid; did you mean hpc\?"):
+    with pytest.raises(Rejected, match=r"clusters: there is no cluster 'hpx'; did you mean hpc\?"):
         make_vdc(scene, "hpx")
 
 

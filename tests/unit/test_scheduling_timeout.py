@@ -118,11 +118,11 @@ def test_the_untouched_rest_of_an_array_times_out_as_a_whole():
     [
         ({"gpus": 99}, "resources.gpus", "no node has more than 4 GPUs"),
         ({"cpus": 9}, "resources.cpus", "the largest node has 8 CPUs"),
-        ({"mem": 1001}, "resources.memory", "the largest node has 1000 MiB"),
-        ({"disk": 501}, "resources.disk", "the largest node has 500 MiB"),
+        ({"mem": 1001}, "resources.memory_mib", "the largest node has 1000 MiB"),
+        ({"disk": 501}, "resources.disk_mib", "the largest node has 500 MiB"),
         ({"tpus": 1}, "resources.tpus", "no node has more than 4 GPUs"),
         ({"gpus": 1, "gpu_type": "H100"}, "resources.gpu_type", "A100"),
-        ({"gpus": 1, "gpu_mem": 40961}, "resources.gpu_memory", "A100"),
+        ({"gpus": 1, "gpu_mem": 40961}, "resources.gpu_memory_mib", "A100"),
         ({"tasks": 3, "cpus": 4}, "tasks", "do not fit here"),
     ],
 )

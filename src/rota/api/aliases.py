@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, get, post
@@ -99,9 +99,12 @@ async def cancel_by_post(request: Asking, job_id: params.JobPath) -> CancelledVi
 
 
 @get("/jobs/stats", summary="How jobs fared, by another path", opt={"right": "read"})
-async def job_stats(request: Asking) -> StatsView:
+async def job_stats(
+    request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
+) -> StatsView:
     """As `GET /stats` of the last seven days."""
-    view: StatsView = await stats.fn(request, user="", period_s=7 * 86400, longest=5)
+    week: dict[str, Any] = {"user": "", "period_s": 7 * 86400, "longest": 5}
+    view: StatsView = await stats.fn(request, **week, limit=limit, cursor=cursor)
     return view
 
 

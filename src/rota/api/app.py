@@ -21,7 +21,7 @@ from rota.api.auth import require
 from rota.api.context import ACTOR, Asking, Context, Settings, actor_of, context_of
 from rota.api.door.editing import Editing
 from rota.api.door.front import BODY_MAX, Front
-from rota.api.door.methods import Methods
+from rota.api.door.methods import Methods, with_implied
 from rota.api.door.repeating import Repeating
 from rota.api.errors import Problem, WrongMethod
 from rota.api.jobs import (
@@ -165,7 +165,8 @@ def _in_our_words(request: Asking, error: Exception) -> Exception:
     if isinstance(error, NotFoundException):
         return NotFound(f"there is nothing at {request.url.path}; see /docs")
     if isinstance(error, MethodNotAllowedException):
-        allowed = (error.headers or {}).get("allow", "")
+        known = (error.headers or {}).get("allow", "").replace(",", " ").split()
+        allowed = ", ".join(with_implied(known))
         return WrongMethod(
             f"{request.method} is not allowed on {request.url.path} (allowed: {allowed})",
             field="method",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import difflib
+import json
 import logging
 import re
 import secrets
 import typing
 from enum import Enum
 from http import HTTPStatus
+from math import isfinite
 from typing import Any, TypeVar
 
 import msgspec
@@ -168,7 +170,26 @@ def from_decoding(error: msgspec.DecodeError, body: bytes, kind: Any) -> Rejecte
     if head.startswith("Invalid enum value"):
         words = _words_of(_kind_at(kind, path))
         return Rejected.bad(field, value, f"one of {words}" if words else "a known word")
-    return Rejected.bad(field.replace("[...]", "") or "body", value, expectation(head))
+    field = field.replace("[...]", "") or "body"
+    return _of_length(field, value, head) or Rejected.bad(field, value, expectation(head))
+
+
+#: As msgspec says it of texts and of lists.
+_LENGTH = re.compile(r"Expected `(?:str|array|object)` of length (?P<sign>[<>]=) (?P<bound>[0-9]+)")
+
+
+def _of_length(field: str, value: object, head: str) -> Rejected | None:
+    """Too many or too few: how many there are says more than the beginning of a long list."""
+    found = _LENGTH.match(head)
+    if found is None or not isinstance(value, str | list | dict):
+        return None
+    bound, what = int(found["bound"]), "characters" if isinstance(value, str) else "entries"
+    if found["sign"] == "<=":
+        return Rejected.many(field, len(value), bound, what)
+    if not value:
+        allowed = f"expected at least {bound}"
+        return Rejected(f"{field}: is empty; {allowed}", field=field, value=value, allowed=allowed)
+    return None
 
 
 def _malformed(text: str, body: bytes) -> Rejected:
@@ -186,7 +207,9 @@ def _malformed(text: str, body: bytes) -> Rejected:
 def unknown_field(path: str, name: str, known: list[str], kind: str = "field") -> Rejected:
     """A name that nothing has, with the nearest one that something has."""
     full = f"{path}.{name}" if path else name
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    # Of two names of one thing the newer one is meant.
+    newest = [one for one in known if f"{one.removesuffix('_mb')}_mib" not in known]
+    close = difflib.get_close_matches(name, newest, n=1, cutoff=0.5)
     hint = f"did you mean {close[0]}?" if close else "see /docs"
     allowed = ", ".join(known)
     return Rejected(f"{full}: there is no such {kind}; {hint}", field=full, allowed=allowed)
@@ -194,6 +217,8 @@ def unknown_field(path: str, name: str, known: list[str], kind: str = "field") -
 
 def expectation(head: str) -> str:
     """``Expected `int` >= 0, got `str` `` in plain words."""
+    if head == "Number out of range":
+        return "expected a number between -1e308 and 1e308"
     if not head.startswith("Expected "):
         return head
     expected = head.partition(", got")[0].removeprefix("Expected ")
@@ -204,11 +229,17 @@ def _plain(kinds: str) -> str:
     return " or ".join(_WORDS.get(kind, kind) for kind in kinds.split(" | "))
 
 
+def _as_written(text: str) -> float | str:
+    number = float(text)
+    return number if isfinite(number) else text
+
+
 def _value_at(body: bytes, path: str) -> object:
     """What the caller wrote there, as far as the path can be followed."""
     try:
-        value = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        # Unlike msgspec it reads 1e400, too.
+        value = json.loads(body, parse_float=_as_written)
+    except (ValueError, RecursionError):
         return None
     for name, index in _STEP.findall(path):
         if name and isinstance(value, dict) and name in value:

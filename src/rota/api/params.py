@@ -16,6 +16,12 @@ from rota.core.words.units import BANDS
 JobPath = Annotated[
     str, PathParameter(description="A job's id, `5_3` for element 3 of array 5, or a uid")
 ]
+Preview = Annotated[
+    bool,
+    QueryParameter(
+        name="preview", description="Say what it would do or why it is refused; change nothing"
+    ),
+]
 NamePath = Annotated[str, PathParameter(description="Its name", max_length=200)]
 
 States = Annotated[
@@ -158,5 +164,5 @@ def parse_cursor(text: str) -> int:
 def split_ids(text: str) -> list[str]:
     words = [word for part in text.split(",") if (word := part.strip())]
     if len(words) > IDS_MAX:
-        raise Rejected.bad("ids", len(words), f"at most {IDS_MAX} ids")
+        raise Rejected.many("ids", len(words), IDS_MAX, "ids")
     return words

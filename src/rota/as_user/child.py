@@ -39,7 +39,7 @@ FILES_MAX = 64
 STAYS = "-"
 
 
-class Refused(Exception):
+class ChildRefusal(Exception):
     """It will not be done; the text says why, the number which error it was of the system."""
 
     def __init__(self, text: str, number: int = 0) -> None:
@@ -57,7 +57,7 @@ def become(who: str) -> None:
         try:
             entry = pwd.getpwnam(rest)
         except KeyError:
-            raise Refused(f"user {rest}: no such user on this node") from None
+            raise ChildRefusal(f"user {rest}: no such user on this node") from None
         uid, gid = entry.pw_uid, entry.pw_gid
         groups = os.getgrouplist(rest, gid)
     if os.geteuid() == 0 and uid != 0:
@@ -65,7 +65,7 @@ def become(who: str) -> None:
         os.setgid(gid)
         os.setuid(uid)
     elif uid != os.geteuid():
-        raise Refused(f"the agent is not root and cannot act for {rest}")
+        raise ChildRefusal(f"the agent is not root and cannot act for {rest}")
 
 
 def bound() -> None:
@@ -108,7 +108,7 @@ def do(errand: Callable[..., tuple[dict[str, Any], bytes]], order: dict[str, Any
     body = b""
     try:
         answer, body = errand(order)
-    except Refused as error:
+    except ChildRefusal as error:
         answer = {"error": str(error), "number": error.number}
     except MemoryError:
         answer = {"error": f"it needs more than {MEMORY_BYTES_MAX >> 20} MiB of memory"}
@@ -132,7 +132,7 @@ def main(who: str, kind: str) -> None:
     if who != STAYS:
         try:
             become(who)
-        except Refused as error:
+        except ChildRefusal as error:
             trouble = str(error)
     bound()
     while True:

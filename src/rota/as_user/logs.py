@@ -16,10 +16,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.as_user.child import Refused
+    from rota.as_user.child import ChildRefusal
     from rota.as_user.scan import Scan, finder
 else:
-    from as_user.child import Refused
+    from as_user.child import ChildRefusal
     from as_user.scan import Scan, finder
 
 #: How much of the end is searched for the beginning of the last lines.
@@ -34,7 +34,7 @@ def _open(order: dict[str, Any], flags: int = _READ) -> int:
     fd = os.open(order["path"], flags)
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise Refused(f"{order['path']}: not a regular file")
+        raise ChildRefusal(f"{order['path']}: not a regular file")
     return fd
 
 
@@ -61,7 +61,9 @@ def search(order: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     try:
         finder(order["pattern"], regex=order["regex"], ignore_case=order["ignore_case"])
     except (re.error, OverflowError, RecursionError) as error:
-        raise Refused(f"regex: {order['pattern']!r} is no regular expression: {error}") from None
+        raise ChildRefusal(
+            f"regex: {order['pattern']!r} is no regular expression: {error}"
+        ) from None
     fd = _open(order)
     # To look for holes moves the place in the file: nothing may be read ahead.
     with open(fd, "rb", buffering=0) as file:

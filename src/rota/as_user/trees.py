@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from rota.as_user.child import Refused, within
+    from rota.as_user.child import ChildRefusal, within
     from rota.as_user.frames import receive, send
 else:
-    from as_user.child import Refused, within
+    from as_user.child import ChildRefusal, within
     from as_user.frames import receive, send
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -130,7 +130,7 @@ def walk(folder: str) -> Iterator[tuple[str, int, os.stat_result]]:
                 )
             count += len(found)
             if count > ENTRIES_MAX:
-                raise Refused(f"it has more than {ENTRIES_MAX} files")
+                raise ChildRefusal(f"it has more than {ENTRIES_MAX} files")
             below = [f"{here}{name}/" for name, is_folder in found if is_folder]
             waiting += [path for path in reversed(below) if path.count("/") <= DEPTH_MAX]
             for name, is_folder in found:
@@ -180,7 +180,7 @@ def digest(order: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
     for name, fd, status in walk(order["folder"]):
         total += status.st_size
         if order["most_bytes"] and total > order["most_bytes"]:
-            raise Refused("it grew beyond its bound")
+            raise ChildRefusal("it grew beyond its bound")
         found = hashlib.sha256()
         with open(fd, "rb", closefd=False) as file:
             while piece := file.read(PIECE_BYTES):
@@ -228,7 +228,7 @@ def take_files(order: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
         entry = loads(told)
         parts = entry["name"].split("/")
         if any(part in ("", ".", "..") for part in parts) or len(parts) > DEPTH_MAX:
-            raise Refused(f"the copy names {entry['name']!r}")
+            raise ChildRefusal(f"the copy names {entry['name']!r}")
         folder = os.open(order["folder"], FOLDER)
         for part in parts[:-1]:
             with suppress(FileExistsError):

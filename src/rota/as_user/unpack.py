@@ -22,9 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from rota.as_user.child import Refused
+    from rota.as_user.child import ChildRefusal
 else:
-    from as_user.child import Refused
+    from as_user.child import ChildRefusal
 
 #: Looked at before the rights are given up: ``tarfile`` imports them when it needs them.
 _PACKERS = (bz2, gzip, lzma, zlib)
@@ -43,9 +43,9 @@ def unpack(order: dict[str, Any]) -> tuple[dict[str, Any], bytes]:
             with tarfile.open(fileobj=packed, mode="r:*") as archive:
                 _Unpacking(archive, top, order).run()
         except (tarfile.TarError, EOFError, zlib.error, lzma.LZMAError) as error:
-            raise Refused(str(error)) from None
+            raise ChildRefusal(str(error)) from None
         except RecursionError:
-            raise Refused("its headers are nested too deeply") from None
+            raise ChildRefusal("its headers are nested too deeply") from None
     return {}, b""
 
 
@@ -65,18 +65,18 @@ class _Unpacking:
     def run(self) -> None:
         for number, member in enumerate(self._archive):
             if number >= self._members_max:
-                raise Refused(f"it has more than {self._members_max} files")
+                raise ChildRefusal(f"it has more than {self._members_max} files")
             self._put(member)
 
     def _put(self, member: tarfile.TarInfo) -> None:
         shown = f"{member.name[:_SHOWN]!r}"
         if member.islnk():
-            raise Refused(f"{shown} is a hard link")
+            raise ChildRefusal(f"{shown} is a hard link")
         if not (member.isreg() or member.isdir() or member.issym()):
-            raise Refused(f"{shown} is neither a file, a folder nor a link")
+            raise ChildRefusal(f"{shown} is neither a file, a folder nor a link")
         self._left -= member.size
         if self._left < 0 or member.size < 0:
-            raise Refused(f"unpacked it has more than {self._most} bytes")
+            raise ChildRefusal(f"unpacked it has more than {self._most} bytes")
         parts = self._parts(member.name, shown)
         try:
             if member.isdir():
@@ -90,18 +90,18 @@ class _Unpacking:
                     self._write(member, parts[-1])
         except OSError as error:
             words = (error.strerror or str(error)).lower()
-            raise Refused(f"{shown}: {words}", error.errno or 0) from None
+            raise ChildRefusal(f"{shown}: {words}", error.errno or 0) from None
         except ValueError as error:
-            raise Refused(f"{shown}: {error}") from None
+            raise ChildRefusal(f"{shown}: {error}") from None
 
     def _parts(self, name: str, shown: str) -> tuple[str, ...]:
         if name.startswith("/"):
-            raise Refused(f"{shown} is an absolute path")
+            raise ChildRefusal(f"{shown} is an absolute path")
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
         if ".." in parts:
-            raise Refused(f"{shown} leads out of the folder")
+            raise ChildRefusal(f"{shown} leads out of the folder")
         if len(parts) > self._depth_max:
-            raise Refused(f"{shown} is more than {self._depth_max} folders deep")
+            raise ChildRefusal(f"{shown} is more than {self._depth_max} folders deep")
         return parts
 
     def _enter(self, parts: tuple[str, ...]) -> None:
@@ -123,9 +123,9 @@ class _Unpacking:
         steps = [part for part in member.linkname.split("/") if part not in ("", ".")]
         ups = next((n for n, part in enumerate(steps) if part != ".."), len(steps))
         if member.linkname.startswith("/"):
-            raise Refused(f"{shown} is a link to an absolute path")
+            raise ChildRefusal(f"{shown} is a link to an absolute path")
         if ups > len(parts) - 1 or ".." in steps[ups:]:
-            raise Refused(f"{shown} is a link that leads out of the folder")
+            raise ChildRefusal(f"{shown} is a link that leads out of the folder")
         os.symlink(member.linkname, parts[-1], dir_fd=self._folder)
 
     def _write(self, member: tarfile.TarInfo, name: str) -> None:
@@ -138,7 +138,7 @@ class _Unpacking:
             while left > 0:
                 piece = source.read(min(PIECE_BYTES, left))
                 if not piece:
-                    raise Refused("it ends in the middle of a file")
+                    raise ChildRefusal("it ends in the middle of a file")
                 file.write(piece)
                 left -= len(piece)
             file.flush()

@@ -6,6 +6,7 @@ local        a Rota of the program's own
 options      how submit and map are called; cluster.options() and @rota.job
 handle       what stands for a job: a future; gather, as_completed, wait
 verbs        questions about jobs and nodes, orders to them
+ids          which job of which cluster is meant
 status       a job, a node, a why and a plan at one moment; ends without a result
 aio          all of that for programs with an event loop
 builder      commands put together step by step

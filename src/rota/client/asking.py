@@ -11,11 +11,13 @@ import difflib
 import inspect
 import logging
 import os
+import sys
 import warnings
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from rota.client.calls import name_of
+from rota.client.ids import id_of, in_numbers
 from rota.client.outcomes import RESULT_DIR
 from rota.core.words.units import parse_duration_s, parse_memory_mib, refuse_bare_size
 from rota.inherited import is_inherited, is_text, looks_secret, umask
@@ -23,10 +25,9 @@ from rota.inherited import is_inherited, is_text, looks_secret, umask
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from rota.client.handle import JobReference
+    from rota.client.ids import AnyJob
 
-    Parent = int | JobReference
-    Parents = Parent | Iterable[Parent]
+    Parents = AnyJob | Iterable[AnyJob]
 
 log = logging.getLogger("rota")
 
@@ -183,13 +184,22 @@ _FOR_THE_JOB = "an option of the job goes through cluster.options(...)"
 _FOR_THE_FUNCTION = "all keywords of cluster.options(...).submit go to the function"
 
 
+_SUCH_AS = "options are those of cluster.options(...), such as cpus, memory, gpus, time and name"
+#: Of this package; the program that uses it is elsewhere.
+_HERE = os.path.dirname(__file__) + os.sep
+
+
 def _warn(words: str) -> None:
-    warnings.warn(words, UserWarning, stacklevel=4)
+    """At the line of the program, through whichever functions of ours it came here."""
+    level, frame = 1, sys._getframe()
+    while frame.f_code.co_filename.startswith(_HERE) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(words, UserWarning, stacklevel=level)
 
 
 def _no_such(function: object, key: str) -> str:
     near = difflib.get_close_matches(key, OPTIONS, 1)
-    hint = f"did you mean cluster.options({near[0]}=...)?" if near else _FOR_THE_JOB
+    hint = f"did you mean cluster.options({near[0]}=...)?" if near else _SUCH_AS
     return (
         f"{key}: {name_of(function)}() takes no such keyword, and there is no such option; {hint}"
     )
@@ -208,7 +218,7 @@ def _taken(function: Callable[..., Any]) -> tuple[set[str], bool, bool]:
 
 
 def refuse_keywords(function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    """Keywords of the function among the options of a map: those go elsewhere there."""
+    """What a map takes no keyword for: keywords of the function go elsewhere there."""
     named, takes_any, known = _taken(function)
     for key in sorted(options.keys() - OPTIONS):
         if key in named or (takes_any and known):
@@ -216,6 +226,9 @@ def refuse_keywords(function: Callable[..., Any], options: Mapping[str, Any]) ->
                 f"{key}: there is no such option; map hands keywords on to {name_of(function)}() "
                 f"by kwargs={{{key!r}: ...}}"
             )
+        near = difflib.get_close_matches(key, OPTIONS, 1)
+        meant = f"did you mean {near[0]}? " if near else ""
+        raise TypeError(f"{key}: there is no such option; {meant}{_SUCH_AS}")
 
 
 def _not_a_function(given: object) -> TypeError:
@@ -327,13 +340,15 @@ def _say_left_out(names: tuple[str, ...]) -> None:
         log.warning("left out what looks like a secret: %s (env={...} takes one along)", listed)
 
 
-def parents(jobs: Parents) -> list[dict[str, Any]]:
+def parents(jobs: Parents, home: str) -> list[dict[str, Any]]:
     """Jobs to wait for, each of which must complete."""
-    listed = list(jobs) if hasattr(jobs, "__iter__") else [jobs]
-    return [{"kind": "after-ok", "job": int(job)} for job in listed]
+    # A text is one id, though it has letters to go through.
+    several = hasattr(jobs, "__iter__") and not isinstance(jobs, str)
+    listed: Any = jobs if several else [jobs]
+    return [{"kind": "after-ok", "job": id_of(job, home)} for job in listed]
 
 
-def changes(given: Mapping[str, Any]) -> dict[str, Any]:
+def changes(given: Mapping[str, Any], home: str) -> dict[str, Any]:
     """Options in the words of a request, and no more than those."""
     fields = plain(given)
     request: dict[str, Any] = {}
@@ -344,17 +359,19 @@ def changes(given: Mapping[str, Any]) -> dict[str, Any]:
         request["variables"] = {name: str(value) for name, value in env.items()}
     if (limit := fields.pop("time_limit", None)) is not None:
         request["time_limit_s"] = _seconds("time_limit", limit)
+    if entries := fields.get("depends_on"):
+        fields["depends_on"] = in_numbers(entries, home)
     if (after := fields.pop("after_ok", None)) is not None:
-        request["depends_on"] = [*fields.pop("depends_on", []), *parents(after)]
+        request["depends_on"] = [*fields.pop("depends_on", []), *parents(after, home)]
     return {**request, **fields}
 
 
-def options(given: Mapping[str, Any], base: Mapping[str, Any]) -> dict[str, Any]:
+def options(given: Mapping[str, Any], base: Mapping[str, Any], home: str) -> dict[str, Any]:
     """All fields of a request but its work: ours, then what the caller said.
 
     A name that is not an option here goes to the server, which refuses what it does not know.
     """
-    asked = changes(given)
+    asked = changes(given, home)
     asked["variables"] = {**base["variables"], **asked.get("variables", {})}
     asked["name"] = asked.get("name") or base["name"]
     return {**base, **asked}

@@ -151,19 +151,14 @@ class ClusterContext(Calling, Verbs):
         with self._lock:
             return Plan(self._client.post("/plan", request))
 
-    def job(self, job_id: int) -> JobHandle[Any]:
+    def job(self, job_id: int | str) -> JobHandle[Any]:
         """The handle of a job that was submitted before, by this program or another one."""
         opened = self._watcher.listen()
         status = self.status(job_id)
         tasks = results_of(status.record)
-        handle: JobHandle[Any] = JobHandle(int(job_id), self, tasks, name=status.name)
+        handle: JobHandle[Any] = JobHandle(status.id, self, tasks, name=status.name)
         self._watcher.add([handle], opened - 1)
         return handle
-
-    @property
-    def home(self) -> str:
-        """What tells the jobs of this cluster from those of another one."""
-        return self.url
 
     def _send(self, order: RequestOrder) -> JobHandle[Any]:
         opened = self._watcher.listen()

@@ -8,7 +8,7 @@ from concurrent.futures import FIRST_EXCEPTION, Future
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, NoReturn, Protocol, TypeVar, overload
 
 from rota.client.errors import ClientError
-from rota.client.outcomes import JobError, ResultGone
+from rota.client.outcomes import RemoteTraceback, ResultGone
 from rota.client.status import JobCancelled, JobFailed, failure_of
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ class HandleDesk(Protocol):
     """What a handle asks of the connection that it came from."""
 
     @property
-    def url(self) -> str: ...
+    def home(self) -> str: ...
 
     def status(self, job: int | JobReference) -> JobStatus: ...
 
@@ -117,10 +117,12 @@ class JobHandle(JobReference, Future[T]):
         parents: tuple[JobReference, ...] = (),
     ) -> None:
         """``tasks`` is how many results it will have; 0 for a command, which has none."""
-        JobReference.__init__(self, int(job_id), desk.url, tasks, name, family)
+        JobReference.__init__(self, job_id, desk.home, tasks, name, family)
         Future.__init__(self)
         self._desk = desk
         self._parents = parents
+        #: The exception has the last lines of standard error, or there are none to be had.
+        self._told = False
 
     def status(self) -> JobStatus:
         """The job as it is now."""
@@ -174,7 +176,7 @@ class JobHandle(JobReference, Future[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """What the function raised; None if it returned.
 
-        A ``JobError`` brings the last lines of standard error.
+        It brings the last lines of standard error, as ``stderr_tail``.
         """
         try:
             error = super().exception(timeout)
@@ -182,9 +184,10 @@ class JobHandle(JobReference, Future[T]):
             # The standard one does not name the job.
             message = f"job {self.id} has not ended after {timeout:g} s"
             raise TimeoutError(message) from None
-        if isinstance(error, JobError) and not error.stderr_tail and wrote(error):
+        if error is not None and not self._told and wrote(error):
+            self._told = True
             with contextlib.suppress(ClientError):
-                tell_tail(error, str(self.logs("stderr", tail=TAIL_LINES)))
+                tell_tail(error, str(self.logs("stderr", tail=lines_wanted(error))))
         return error
 
     def cancel(self) -> bool:
@@ -244,17 +247,33 @@ def tasks_that_tell(state: str, tasks: int) -> int:
     return {"completed": 1, "failed": tasks}.get(state, 0)
 
 
-def wrote(error: JobError) -> bool:
+def wrote(error: BaseException) -> bool:
     """Whether standard error can say something about this end."""
     if isinstance(error, JobFailed):
         return bool(error.status.record.get("started_at"))
-    return not isinstance(error, ResultGone)
+    return not isinstance(error, ResultGone | ClientError)
 
 
-def tell_tail(error: JobError, tail: str) -> None:
-    """Put the last lines of standard error on the exception; an uncaught one shows them."""
-    error.stderr_tail = tail
-    if tail.strip() and not error.remote_traceback:
+def traceback_of(error: BaseException) -> str:
+    """The traceback as it was in the job, which printed it last; empty where there is none."""
+    return error.__cause__.args[0] if isinstance(error.__cause__, RemoteTraceback) else ""
+
+
+def lines_wanted(error: BaseException) -> int:
+    """Lines from the end of standard error, so that enough stand before the traceback."""
+    return TAIL_LINES + len(traceback_of(error).splitlines())
+
+
+def tell_tail(error: BaseException, written: str) -> None:
+    """Put the last lines of standard error on the exception; an uncaught one shows them.
+
+    Without the traceback behind them: the exception has that, too.
+    """
+    lines = written.removesuffix(traceback_of(error)).splitlines(keepends=True)
+    tail = "".join(lines[-TAIL_LINES:])
+    with contextlib.suppress(AttributeError, TypeError):
+        error.stderr_tail = tail  # type: ignore[attr-defined]
+    if tail.strip():
         error.add_note(f"the end of its standard error:\n{tail.rstrip()}")
 
 

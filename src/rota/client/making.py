@@ -67,7 +67,7 @@ class Maker:
         asking.check_call(function, args, kwargs)
         found: References = []
         stdin = self.calls.pack(function, args, kwargs, found)
-        request = self._common(function, options)
+        request = self._common(function, options, home)
         _wait_for(request, [found], home, alone=True)
         return RequestOrder({**request, "stdin": stdin}, task_count(request), 0, tuple(found))
 
@@ -86,7 +86,7 @@ class Maker:
         asking.refuse_keywords(function, options)
         shared: References = []
         stdin = self.calls.pack(function, (), kwargs, shared)
-        common = {**self._common(function, options), "stdin": stdin}
+        common = {**self._common(function, options, home), "stdin": stdin}
         portions = calls.portions(self._rows(function, items, kwargs))
         if max_concurrent:
             common["max_concurrent"] = max_concurrent
@@ -117,11 +117,11 @@ class Maker:
             made.append((self.calls.row(item, found), found))
         return made
 
-    def _common(self, function: object, options: Mapping[str, Any]) -> dict[str, Any]:
+    def _common(self, function: object, options: Mapping[str, Any], home: str) -> dict[str, Any]:
         base = asking.surroundings(os.environ, str(self.results))
         base["name"] = calls.name_of(function)
         base["command"] = self._command
-        request = asking.options(options, base)
+        request = asking.options(options, base, home)
         if self.labels:
             request["labels"] = {**self.labels, **request.get("labels", {})}
         return request
@@ -135,7 +135,10 @@ def _wait_for(request: dict[str, Any], rows: list[References], home: str, *, alo
     needed = {job.id: job for row in rows for job in row}
     for job in needed.values():
         if job.home != home:
-            raise ValueError(f"job {job.id} belongs to the cluster at {job.home}: give its result")
+            raise ValueError(
+                f"job {job.id} belongs to the cluster at {job.home}, and this one is at {home}: "
+                "give its result"
+            )
     if not needed:
         return
     entries: list[dict[str, Any]] = []
@@ -149,7 +152,7 @@ def _wait_for(request: dict[str, Any], rows: list[References], home: str, *, alo
                 entries[-1]["element"] = True
             for member in members:
                 del needed[member]
-    entries += asking.parents(needed)
+    entries += asking.parents(needed, home)
     request["depends_on"] = [*request.get("depends_on", []), *entries]
 
 

@@ -184,7 +184,7 @@ def _make_own(own: str) -> None:
         os.utime(own)
     else:
         days = os.environ.get(RESULT_DAYS, "")
-        drop_old(os.path.dirname(own), int(days) if days.isdigit() else DAYS)
+        drop_old(os.path.dirname(own), int(days) if days.isascii() and days.isdecimal() else DAYS)
 
 
 def drop_old(place: str, days: int) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from rota.client import asking, outcomes
 from rota.client.errors import Refused
+from rota.client.ids import id_of
 from rota.client.status import JobStatus, Node, Why
 
 if TYPE_CHECKING:
@@ -18,11 +19,9 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from rota.client.asking import JobOptions
-    from rota.client.handle import JobReference
     from rota.client.http import Client
+    from rota.client.ids import AnyJob
     from rota.client.outcomes import CallOutcome
-
-    AnyJob = int | JobReference
 
 #: One look at a job that is waited for by its number; the next one follows.
 LOOK_S = 30.0
@@ -37,11 +36,25 @@ class Verbs:
         self._client = client
         self._results = results
         self._lock = threading.Lock()
+        # Of several heads any may answer; of several sockets one is there.
+        self._home = "" if client.is_local else ",".join(sorted(client.addresses))
 
     @property
     def url(self) -> str:
         """Where the server is; another program can give it to ``rota.connect``."""
         return self._client.addresses[0]
+
+    @property
+    def home(self) -> str:
+        """What tells the jobs of this cluster from those of another one; it never changes."""
+        if not self._home:
+            if len(self._client.addresses) > 1:
+                self._get("/status")
+            self._home = self.url
+        return self._home
+
+    def _id(self, job: AnyJob) -> int:
+        return id_of(job, self.home)
 
     def _get(self, path: str, **parameters: object) -> Any:  # noqa: ANN401 - JSON
         with self._lock:
@@ -49,11 +62,11 @@ class Verbs:
 
     def _patch(self, job: AnyJob, body: Mapping[str, Any]) -> JobStatus:
         with self._lock:
-            return JobStatus(self._client.patch(f"/jobs/{int(job)}", body))
+            return JobStatus(self._client.patch(f"/jobs/{self._id(job)}", body))
 
     def status(self, job: AnyJob) -> JobStatus:
         """The job as it is now."""
-        return JobStatus(self._get(f"/jobs/{int(job)}"))
+        return JobStatus(self._get(f"/jobs/{self._id(job)}"))
 
     def jobs(self, *, limit: int | None = None, **filters: object) -> list[JobStatus]:
         """Jobs as they are now, the oldest first, at most ``limit`` of them.
@@ -76,11 +89,11 @@ class Verbs:
 
     def why(self, job: AnyJob) -> Why:
         """Why a job waits and what would start it now, or how it ended."""
-        return Why(self._get(f"/jobs/{int(job)}/why"))
+        return Why(self._get(f"/jobs/{self._id(job)}/why"))
 
     def events(self, job: AnyJob) -> list[dict[str, Any]]:
         """What happened to the job, oldest first."""
-        found: list[dict[str, Any]] = self._get(f"/jobs/{int(job)}/events")["items"]
+        found: list[dict[str, Any]] = self._get(f"/jobs/{self._id(job)}/events")["items"]
         return found
 
     def wait(self, job: AnyJob, timeout: float | None = None) -> JobStatus:
@@ -91,11 +104,11 @@ class Verbs:
             while True:
                 left_s = LOOK_S if end_s is None else max(0.0, end_s - time.monotonic())
                 look_s = round(min(LOOK_S, left_s), 3)
-                answer = client.get("/jobs/wait", ids=int(job), timeout_s=look_s)
+                answer = client.get("/jobs/wait", ids=self._id(job), timeout_s=look_s)
                 if not answer["pending"]:
-                    return JobStatus(client.get(f"/jobs/{int(job)}"))
+                    return JobStatus(client.get(f"/jobs/{self._id(job)}"))
                 if end_s is not None and time.monotonic() >= end_s:
-                    raise TimeoutError(f"job {int(job)} has not ended after {timeout:g} s")
+                    raise TimeoutError(f"job {self._id(job)} has not ended after {timeout:g} s")
         finally:
             client.close()
 
@@ -103,7 +116,7 @@ class Verbs:
         """Ask for the end of a job; False if it has ended already."""
         try:
             with self._lock:
-                self._client.delete(f"/jobs/{int(job)}")
+                self._client.delete(f"/jobs/{self._id(job)}")
         except Refused as refusal:
             if refusal.status != 409:
                 raise
@@ -122,7 +135,7 @@ class Verbs:
         """Change a job that exists: ``priority="high"``, ``time="4h"``, ``gpus=2``, ``queue=…``."""
         if not options:
             raise ValueError("update: nothing is given; say what to change, as in priority='high'")
-        return self._patch(job, asking.changes(options))
+        return self._patch(job, asking.changes(options, self.home))
 
     @overload
     def logs(
@@ -152,13 +165,13 @@ class Verbs:
     ) -> Iterator[str]:
         """What ``logs`` gives, piece by piece."""
         asked = {"stream": stream, "task": task, "tail": tail, "follow": "true" if follow else None}
-        return in_text(self._client.stream(f"/jobs/{int(job)}/logs", **asked))
+        return in_text(self._client.stream(f"/jobs/{self._id(job)}/logs", **asked))
 
     def progress(self, job: AnyJob, task: int = 0) -> dict[str, Any] | None:
         """What a task last said about how far it is; None before it said anything."""
         body = self._here(job, task, "progress")
         if body is None:
-            body = self._client.left_by(int(job), task, "progress")
+            body = self._client.left_by(self._id(job), task, "progress")
         found: dict[str, Any] | None = None if body is None else json.loads(body)
         return found
 
@@ -168,14 +181,14 @@ class Verbs:
         found = None if body is None else outcomes.read(body)
         if found is None or found.error is not None:
             # What lies here may be from an attempt before the last one, on another node.
-            body = self._client.left_by(int(job), task) or body
+            body = self._client.left_by(self._id(job), task) or body
             found = None if body is None else outcomes.read(body)
         return found
 
     def _here(self, job: AnyJob, task: int, part: str) -> bytes | None:
         """From the folder itself, where job and client share it."""
         try:
-            return (self._results / outcomes.file_name(int(job), task, part)).read_bytes()
+            return (self._results / outcomes.file_name(self._id(job), task, part)).read_bytes()
         except OSError:
             return None
 

@@ -16,6 +16,7 @@ from urllib.parse import quote, urlencode, urlsplit
 
 import msgspec
 
+from rota.digits import is_digits
 from rota.inventory.breaker import Breaker
 from rota.settings.checks import check_url
 
@@ -203,7 +204,7 @@ def _judge(response: HTTPResponse, answer: bytes, broken: bool) -> None:
     text = f"the inventory answers {status} {response.reason}".rstrip()
     if status in (408, 425, 429) or status >= 500:
         after = response.headers.get("Retry-After", "")
-        raise InventorySilent(text, float(after) if after.isdecimal() else 0.0)
+        raise InventorySilent(text, float(after) if is_digits(after) else 0.0)
     raise InventoryRefused(status, text)
 
 

@@ -39,7 +39,7 @@ _OUTPUTS = {"truncate": FOLDERS | TRUNCATE}
 _INFINITE = (1 << 64) - 1
 
 
-class Account:
+class UserNumbers:
     """The numbers of a user, as a child found them."""
 
     __slots__ = ("gid", "groups", "known_s", "uid")
@@ -51,7 +51,7 @@ class Account:
         self.known_s = known_s
 
 
-def pack(number: int, order: dict[str, Any], own: int, account: Account | None) -> bytes:
+def pack(number: int, order: dict[str, Any], own: int, account: UserNumbers | None) -> bytes:
     """An order of the agent for the starter, or ``SpawnFailed``; ``own``: see ``own_files``."""
     argv, env = order["argv"], order["env"]
     if not argv or not argv[0]:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rota.keeper.lease import CUT_OFF, Lease
     from rota.keeper.link import Link, StarterGone, Starters
     from rota.keeper.means import Means
-    from rota.keeper.packed import ACCOUNT, BORN, EXECUTED, FAILED, Account, own_files, pack
+    from rota.keeper.packed import ACCOUNT, BORN, EXECUTED, FAILED, UserNumbers, own_files, pack
     from rota.keeper.processes import look
     from rota.keeper.reap import Reaper
     from rota.keeper.spares import Spares
@@ -34,7 +34,7 @@ else:
     from keeper.journal import INTENT
     from keeper.lease import CUT_OFF
     from keeper.link import StarterGone
-    from keeper.packed import ACCOUNT, BORN, EXECUTED, FAILED, Account, own_files, pack
+    from keeper.packed import ACCOUNT, BORN, EXECUTED, FAILED, UserNumbers, own_files, pack
     from keeper.processes import look
     from keeper.spares import Spares
 
@@ -47,7 +47,7 @@ _USER_CACHE_S = 60.0
 _ENDING = (signal.SIGTERM, signal.SIGKILL, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT)
 
 
-class Start:
+class ProcessStart:
     """One order, until its program has taken over. Without an attempt it is one more process."""
 
     __slots__ = ("attempt", "link", "number", "order", "pid", "sent_s", "signals", "since_s")
@@ -103,12 +103,12 @@ class Starts:
         self._keeper = keeper
         self._limit_s, self._hold_s = means.start_s, means.hold_s
         #: By number, in the order in which they were sent: the first one is the first too late.
-        self._sent: dict[int, Start] = {}
-        self._waiting: dict[str, Start] = {}
-        self._held: list[Start] = []
+        self._sent: dict[int, ProcessStart] = {}
+        self._waiting: dict[str, ProcessStart] = {}
+        self._held: list[ProcessStart] = []
         self._retry_s = 0.0
         self._batches: dict[Link, bytearray] = {}
-        self._accounts: dict[str, Account] = {}
+        self._accounts: dict[str, UserNumbers] = {}
         self._last = 0
         self.spares = Spares()
         reaper.hear = self._take_all
@@ -119,7 +119,7 @@ class Starts:
 
     def begin(self, order: dict[str, Any], attempt: Attempt | None) -> None:
         """Goes out with the next ``flush``."""
-        start = Start(order, attempt, time.monotonic())
+        start = ProcessStart(order, attempt, time.monotonic())
         if attempt is not None:
             self._waiting[attempt.uid] = start
         self._place(start)
@@ -131,7 +131,7 @@ class Starts:
             with suppress(StarterGone):
                 link.send(bytes(orders))
 
-    def _place(self, start: Start) -> None:
+    def _place(self, start: ProcessStart) -> None:
         order = start.order
         try:
             if start.attempt is not None and self._lease.is_over:
@@ -158,7 +158,7 @@ class Starts:
             self._reaper.unborn.add(start.number)
             self._batches.setdefault(link, bytearray()).extend(body)
 
-    def _account(self, name: str | None) -> Account | None:
+    def _account(self, name: str | None) -> UserNumbers | None:
         """What a child found out about the user a short while ago; else the next one looks."""
         account = self._accounts.get(name) if name else None
         if account is not None and time.monotonic() - account.known_s > _USER_CACHE_S:
@@ -186,7 +186,9 @@ class Starts:
         for fd in list(self._starters.links):
             self.take(fd)
 
-    def _hear(self, start: Start, kind: int, stage: int, value: int, rest: tuple[int, ...]) -> None:
+    def _hear(
+        self, start: ProcessStart, kind: int, stage: int, value: int, rest: tuple[int, ...]
+    ) -> None:
         if kind == BORN:
             self._born(start, value)
         elif kind == EXECUTED:
@@ -197,12 +199,12 @@ class Starts:
             self._fail(start, failure_of(start.order, stage, value, rest[0], own))
         elif kind == ACCOUNT:
             uid, now_s = value & 0xFFFFFFFF, time.monotonic()
-            self._accounts[start.order["user"]] = Account(uid, stage, rest, now_s)
+            self._accounts[start.order["user"]] = UserNumbers(uid, stage, rest, now_s)
         else:
             self._drop(start)
             self._hold(start, value)
 
-    def _born(self, start: Start, pid: int) -> None:
+    def _born(self, start: ProcessStart, pid: int) -> None:
         start.pid = pid
         self._reaper.unborn.discard(start.number)
         attempt = start.attempt
@@ -212,7 +214,7 @@ class Starts:
             if start.told_to_end:
                 self._pass_on(start)
 
-    def _executed(self, start: Start) -> None:
+    def _executed(self, start: ProcessStart) -> None:
         self._drop(start)
         if not start.pid:
             # Killed in its first moment.
@@ -228,16 +230,16 @@ class Starts:
                 self._keeper.executed(attempt)
                 self._pass_on(start)
 
-    def _pass_on(self, start: Start) -> None:
+    def _pass_on(self, start: ProcessStart) -> None:
         signals, start.signals = start.signals, []
         if signals:
             self._keeper.again(reversed(signals))
 
-    def _drop(self, start: Start) -> None:
+    def _drop(self, start: ProcessStart) -> None:
         del self._sent[start.number]
         self._reaper.unborn.discard(start.number)
 
-    def _fail(self, start: Start, failure: SpawnFailed) -> None:
+    def _fail(self, start: ProcessStart, failure: SpawnFailed) -> None:
         attempt = start.attempt
         if attempt is None:
             self._keeper.say(f"nothing beside {start.order['uid']}: {failure.message}")
@@ -246,7 +248,7 @@ class Starts:
         if attempt.phase == INTENT:
             self._keeper.failed(attempt, failure)
 
-    def _hold(self, start: Start, number: int) -> None:
+    def _hold(self, start: ProcessStart, number: int) -> None:
         """The machine's momentary state: to be tried again for a while."""
         held_s = time.monotonic() - start.since_s
         if start.told_to_end:
@@ -313,7 +315,7 @@ class Starts:
         first = next(iter(self._sent.values()), None)
         return first is not None and first.sent_s + HEAR_S <= now_s
 
-    def _give_up(self, start: Start) -> None:
+    def _give_up(self, start: ProcessStart) -> None:
         self._drop(start)
         process = look(start.pid) if start.pid else None
         if not start.pid and start.link is not None:

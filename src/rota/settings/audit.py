@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+from rota.digits import is_digits
+
 
 class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
     """[audit]: records are in the database in any case."""
@@ -25,5 +27,5 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 def check_syslog(text: str) -> None:
     host, _, port = text.rpartition(":")
-    if text and not text.startswith("/") and not (host and port.isdecimal() and int(port) < 65_536):
+    if text and not text.startswith("/") and not (host and is_digits(port) and int(port) < 65_536):
         raise ValueError(f"{text!r} is not valid; expected /dev/log or HOST:PORT")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import msgspec
 from litestar import post
 
+from rota.api.asgi import API
 from rota.api.bodies.requests import Body
 from rota.api.bodies.site_requests import SbatchRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.jobs.plan import PlanView, planned
 from rota.core.facts.errors import Rejected
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, Call, CallerLine, CallRequest, handled, load, run
 
 _READ = "rota.slurm.submit.sbatch:read_batch"
+_LINE_OF = "rota.slurm.submit.sbatch:line_of"
 
 
 class SbatchView(msgspec.Struct, omit_defaults=True):
@@ -28,15 +31,22 @@ _body = Body(SbatchRequest)
 @post(
     "/slurm/sbatch",
     summary="Submit a batch script of Slurm",
-    opt={"right": "submit", "body": SbatchRequest, "creates": "", "errors": (409, 413, 429, 503)},
+    opt={
+        "right": "submit",
+        "body": SbatchRequest,
+        "creates": "id",
+        "made_in": f"{API}/jobs",
+        "errors": (409, 413, 429, 503),
+    },
 )
 async def sbatch(request: Asking) -> SbatchView:
     """What sbatch would refuse is refused in its words."""
-    answer = await run(await _call(request))
+    call = await _call(request)
+    answer = await run(call)
     text = answer.stdout if isinstance(answer.stdout, str) else answer.stdout.decode()
     number = text.partition(";")[0].strip()
-    if answer.code or not number.isdecimal():
-        raise _rejected(answer)
+    if answer.code or not is_digits(number):
+        raise await _rejected(call, answer)
     return SbatchView(int(number), answer.stderr.splitlines())
 
 
@@ -51,7 +61,7 @@ async def plan_script(request: Asking) -> PlanView:
     call = await _call(request)
     batch = await handled(call, load(_READ))
     if isinstance(batch, Answer):
-        raise _rejected(batch)
+        raise await _rejected(call, batch)
     return await planned(call.context, call.actor, batch.submission)
 
 
@@ -73,8 +83,13 @@ async def _call(request: Asking) -> Call:
     return Call(told, CallerLine(asked.script.encode(), told.path(place)), context_of(request))
 
 
-def _rejected(answer: Answer) -> Rejected:
-    return Rejected(answer.stderr.strip() or "no job was made", field="script")
+async def _rejected(call: Call, answer: Answer) -> Rejected:
+    """In the words of sbatch, behind the line of the script that they are about."""
+    said = answer.stderr.strip()
+    line: int = load(_LINE_OF)(await call.line.read_stdin(), said)
+    text = " ".join(said.split()) or "no job was made"
+    detail = f"script: line {line}: {text}" if line else text
+    return Rejected(detail, field="script", value=line or None)
 
 
 ROUTES = [sbatch, plan_script]

@@ -9,6 +9,7 @@ from rota.core.facts.endpoints import port_variable
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import Cause
 from rota.core.words.licenses import read_licenses
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -35,12 +36,7 @@ def sized(field: str, text: str, most: int = SCRIPT_MAX) -> bytes:
     """The text as bytes, if it is not too long."""
     body = text.encode()
     if len(body) > most:
-        raise Rejected(
-            f"{field}: {len(body)} bytes are too many; at most {most}",
-            field=field,
-            value=len(body),
-            allowed=f"at most {most} bytes",
-        )
+        raise Rejected.many(field, len(body), most, "bytes")
     return body
 
 
@@ -79,7 +75,7 @@ def image(text: str) -> str:
 def port_names(given: list[str]) -> tuple[str, ...]:
     """Each becomes part of a variable's name, in which only few characters may be."""
     if len(given) > PORTS_MAX:
-        raise Rejected.bad("ports", len(given), f"at most {PORTS_MAX} names")
+        raise Rejected.many("ports", len(given), PORTS_MAX, "names")
     for text in given:
         plain_text = text.replace("-", "").replace("_", "")
         if not (plain_text.isascii() and plain_text.isalnum() and text[0].isalpha()):
@@ -95,11 +91,13 @@ def port_names(given: list[str]) -> tuple[str, ...]:
 
 def licenses(given: list[str]) -> Licenses:
     """Each with how many of it."""
-    try:
-        return read_licenses(",".join(given)) if given else ()
-    except ValueError:
-        text = ", ".join(given)
-        raise Rejected.bad("licenses", text, "NAME or NAME:COUNT, such as matlab:2") from None
+    for text in given:
+        try:
+            read_licenses(text)
+        except ValueError:
+            allowed = "NAME or NAME:COUNT, such as matlab:2"
+            raise Rejected.bad("licenses", text, allowed) from None
+    return read_licenses(",".join(given)) if given else ()
 
 
 def folder(field: str, text: str) -> None:
@@ -173,7 +171,7 @@ def variables(field: str, given: dict[str, str], total_max: int = ENVIRONMENT_MA
 
 def labels(given: dict[str, str]) -> None:
     if len(given) > LABELS_MAX:
-        raise Rejected.bad("labels", len(given), f"at most {LABELS_MAX} labels")
+        raise Rejected.many("labels", len(given), LABELS_MAX, "labels")
     for key, value in given.items():
         good = key.strip() == key and key.isprintable() and value.isprintable() and "=" not in key
         if not key or not good or len(key) > LABEL_MAX or len(value) > LABEL_MAX:
@@ -196,7 +194,7 @@ def retry_on(given: list[int | str]) -> tuple[str, ...]:
     causes = [str(cause) for cause in Cause]
     wanted = tuple(str(entry) for entry in given)
     for entry in wanted:
-        if entry not in causes and not (entry.isdecimal() and len(entry) < 4 and int(entry) < 256):
+        if entry not in causes and not (is_digits(entry) and len(entry) < 4 and int(entry) < 256):
             raise Rejected.bad("retry_on", entry, "an exit code (0 to 255) or " + ", ".join(causes))
     return wanted
 

@@ -21,10 +21,10 @@ MEMORY_MB = 2048
 _MIB = 1 << 20
 _SIZES = {"": 1, "k": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
 _SIZES |= {"Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40}
-_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)(m|k|[MGT]i?|Ki)?")
+_QUANTITY = re.compile(r"([0-9]+(?:\.[0-9]+)?)(m|k|[MGT]i?|Ki)?")
 #: Slurm's own unit is MiB.
 _SLURM_SIZES = {"": 1.0, "K": 1 / 1024, "M": 1.0, "G": 1024.0, "T": 1024.0**2}
-_SLURM_SIZE = re.compile(r"(\d+(?:\.\d+)?)([KMGT]?)B?", re.IGNORECASE)
+_SLURM_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGT]?)B?", re.IGNORECASE)
 Count = Annotated[int, Meta(ge=0, le=100_000)]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -15,10 +15,14 @@ Much = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 Labels = Annotated[dict[str, str], Meta(max_length=64)]
 
 
+PilotKind = Literal["kubernetes", "slurm"]
+PilotAllocationPhase = Literal["asked for", "waiting", "running", "starting", "up", "ended"]
+
+
 class PilotRequest(TakesMib, SiteStrict):
     """How allocations of an engine are asked for when jobs wait."""
 
-    kind: Annotated[Line, says("`slurm` or `kubernetes`")]
+    kind: Annotated[PilotKind, says("The kind of its engine")]
     most: Annotated[Count, says("How many at a time, those that wait in the engine included")] = 4
     time_s: Annotated[Count, says("An allocation ends after this time")] = 3600
     idle_s: Annotated[Count, says("It is let go when nothing ran in it for this time")] = 30
@@ -61,7 +65,7 @@ class AllocationState(SiteStrict):
 
     node: Line
     id: Line
-    state: Line
+    state: PilotAllocationPhase
     reason: Annotated[str, Meta(max_length=2000)]
     since_s: Annotated[float, Meta(ge=0)]
 

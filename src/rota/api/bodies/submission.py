@@ -225,7 +225,7 @@ def _terminal(request: JobRequest) -> bool:
 def targets(asked: list[str], desk: Desk) -> tuple[Target, ...]:
     """Whom to tell; each one once."""
     if len(asked) > TARGETS_MAX:
-        raise Rejected.bad("notify", len(asked), f"at most {TARGETS_MAX} of them")
+        raise Rejected.many("notify", len(asked), TARGETS_MAX, "targets")
     return tuple(dict.fromkeys(desk.target(text) for text in asked if text))
 
 

@@ -30,6 +30,7 @@ from rota.api.unread import WHOSE
 from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
+from rota.digits import is_digits
 from rota.pretended import HEADER
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ class Front:
         """``POST /jobs`` the short way: the same as below for a request that came whole."""
         began_s = time.perf_counter()
         reply = await self._reply(client, headers, body)
+        # Who names a request goes the long way.
+        reply.headers.extend(_of_every_answer(b""))
         note_time(self.context, "POST", "jobs", reply.status, began_s)
         return reply
 
@@ -238,6 +241,9 @@ def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket
 def _split_verb(scope: Scope, path: str) -> None:
     """``/nodes/n1:drain`` is ``/nodes/n1/drain`` to the framework, whose segments are whole."""
     head, _, verb = path.rpartition(":")
+    if not verb or head.endswith("/"):
+        # No name has a verb alone, and no verb is empty.
+        return
     scope["path"] = f"{head}/{verb}"
     scope["raw_path"] = scope["path"].encode()
 
@@ -252,7 +258,7 @@ def _header(scope: Scope, wanted: bytes) -> str:
 
 def _refuse_large(scope: Scope, most: int) -> None:
     length = _header(scope, b"content-length")
-    if length.isdecimal() and int(length) > most:
+    if is_digits(length) and int(length) > most:
         raise _too_large(int(length), most)
 
 
@@ -317,7 +323,9 @@ async def _send_page(send: Send, method: str, page: Page) -> None:
     if method == "OPTIONS":
         await send_whole(send, 204, b"", b"", [(b"allow", allowed.encode())])
     elif method in ("GET", "HEAD"):
-        await send_whole(send, page[0], page[2] if method == "GET" else b"", page[1])
+        await send_whole(
+            _without_body(send) if method == "HEAD" else send, page[0], page[2], page[1]
+        )
     else:
         raise errors.WrongMethod.bad("method", method, allowed)
 
@@ -327,15 +335,18 @@ def _with_id(scope: Scope, send: Send, marks: Sequence[tuple[bytes, bytes]]) -> 
     this Rota; no browser takes it for anything else than it says."""
     given = _header(scope, REQUEST_ID)
     plain = 0 < len(given) <= REQUEST_ID_MAX and given.isascii() and given.isprintable()
-    name = given.encode() if plain else secrets.token_hex(8).encode()
+    more = [*_of_every_answer(given.encode() if plain else b""), *marks]
 
     async def sent(message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
-            more = ((REQUEST_ID, name), _AS_IT_IS, *marks)
             message["headers"] = [*message.get("headers", ()), *more]
         await send(message)
 
     return sent
+
+
+def _of_every_answer(name: bytes) -> list[tuple[bytes, bytes]]:
+    return [(REQUEST_ID, name or secrets.token_hex(8).encode()), _AS_IT_IS]
 
 
 def _without_body(send: Send) -> Send:

@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 from litestar.routes import HTTPRoute
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from litestar import Litestar
 
 _PART = re.compile(r"\\{[^}]*\\}")
+
+
+def with_implied(methods: Iterable[str]) -> list[str]:
+    """In order, with those that every path has, and those that come with another one."""
+    found = set(methods)
+    return sorted({*found, "OPTIONS", *(("HEAD",) if "GET" in found else ())})
 
 
 class Methods:
@@ -37,4 +45,4 @@ class Methods:
         }
         if not found:
             return []
-        return sorted({*found, "OPTIONS", *(("HEAD",) if "GET" in found else ())})
+        return with_implied(found)

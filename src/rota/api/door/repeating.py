@@ -103,7 +103,8 @@ class Repeating:
         await self._app(scope, receive, take)
         body, field = b"".join(parts), scope["route_handler"].opt["creates"]
         made = msgspec.json.decode(body).get(field) if field and status == 201 else None
-        where = f"{scope['path']}/{made}" if made is not None else ""
+        folder = scope["route_handler"].opt.get("made_in", scope["path"])
+        where = f"{folder}/{made}" if made is not None else ""
         return KeptAnswer("", status, body, headers.get(b"content-type", b""), where)
 
     def _repeated(self, turn: KeyedRequest, known: KeptAnswer) -> KeptAnswer:

@@ -13,6 +13,7 @@ from rota.api.context import Asking, Context, actor_of, context_of
 from rota.api.errors import TooLarge
 from rota.controller.agents.bundles import PART_BYTES, BundleShelf, check_digest
 from rota.core.facts.errors import NotFound
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -67,7 +68,7 @@ async def put_bundle(request: Asking, digest: Digest) -> BundleView:
     """A packed folder (tar, gzip). On disk when the answer comes; the same one twice is fine."""
     shelf = _shelf(context_of(request), digest)
     length = request.headers.get("content-length", "")
-    if length.isdecimal() and int(length) > shelf.max_bytes:
+    if is_digits(length) and int(length) > shelf.max_bytes:
         raise TooLarge(
             f"bundle: it has {length} bytes; at most {shelf.max_bytes} are taken "
             "(bundles.max_size)",

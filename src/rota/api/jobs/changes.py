@@ -42,6 +42,7 @@ from rota.controller.commands.commands import (
     Suspend,
     Update,
 )
+from rota.controller.commands.rehearse import rehearse_selected, rehearse_update
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Conflict, Forbidden, Rejected
 from rota.core.facts.job import Job, JobSpec, Role
@@ -95,7 +96,10 @@ def _state(context: Context, item: Job | Array) -> JobState:
 
 async def change_one(context: Context, actor: Actor, item: Job | Array, command: Select) -> None:
     """A command on one job: a refusal becomes the error that it is."""
-    done: ChangedJobs = await context.host.ask(command)
+    _judge(actor, item, await context.host.ask(command))
+
+
+def _judge(actor: Actor, item: Job | Array, done: ChangedJobs) -> None:
     if not done.refused:
         return
     reason = done.refused[0].reason
@@ -109,11 +113,14 @@ async def change_one(context: Context, actor: Actor, item: Job | Array, command:
     summary="Change a job or array",
     opt={"right": "change", "body": JobPatch, "creates": "", "errors": _REASONS},
 )
-async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
+async def update_one(
+    request: Asking, job_id: params.JobPath, preview: params.Preview = False
+) -> JobView:
     """Of a running job only what does not concern its room. `action` comes last.
 
     An ended job stays as it is: `retry` alone makes a new job of it, which is the answer, and
-    `retry-failed` alone a new array of the elements of an array that failed.
+    `retry-failed` alone a new array of the elements of an array that failed. With `preview` the
+    answer shows the job with the fields that it would have.
     """
     context, actor = context_of(request), actor_of(request)
     asked: JobPatch = await body_of(request, decode_patch)
@@ -126,13 +133,20 @@ async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
             value=found.id,
         )
     if isinstance(found, Job) and found.state in FINAL:
+        if asked == JobPatch(action="retry") and preview:
+            raise Rejected.because("preview", True, "a retry is a new job; ask POST /plan about it")
         if asked == JobPatch(action="retry"):
             return view_of(context, await submit_again(context, actor, found), actor)
         raise Conflict(f"job {found.id} is {found.state} already", field="id", value=found.id)
     if asked == JobPatch(action="retry-failed"):
+        if preview:
+            why = "what failed again is a new array; ask POST /plan about it"
+            raise Rejected.because("preview", True, why)
         if not isinstance(found, Array):
             raise Rejected.because("action", asked.action, f"{found.id} is one job; give retry")
         return view_of(context, await submit_failed_again(context, actor, found), actor)
+    if preview:
+        return view_of(context, await _rehearsed(context, actor, found, asked), actor)
     await _update(context, actor, found, asked)
     await _set_group_cap(context, actor, found, asked)
     await _act(context, actor, found, asked)
@@ -140,19 +154,44 @@ async def update_one(request: Asking, job_id: params.JobPath) -> JobView:
 
 
 async def _update(context: Context, actor: Actor, item: Job | Array, asked: JobPatch) -> None:
+    command = await _update_command(context, actor, item, asked)
+    if command is not None:
+        await context.host.ask(command)
+
+
+async def _rehearsed(
+    context: Context, actor: Actor, item: Job | Array, asked: JobPatch
+) -> Job | Array:
+    """The job as the patch would leave it; what the patch would be refused for is refused."""
+    host = context.host
+    update = await _update_command(context, actor, item, asked)
+    if asked.max_concurrent is not None:
+        _refuse_no_group(item, asked.max_concurrent)
+    verb = _verb(asked)
+    if verb is not None:
+        select = VERBS[verb](actor=actor, ids=(item.id,))
+        _judge(actor, item, rehearse_selected(host.cluster, select, host.clock.now_s()))
+    if update is None:
+        return item
+    spec = rehearse_update(host.cluster, update, host.parents.get, host.clock.now_s())
+    return msgspec.structs.replace(item, spec=spec)
+
+
+async def _update_command(
+    context: Context, actor: Actor, item: Job | Array, asked: JobPatch
+) -> Update | None:
+    """None where nothing of the job itself is to change."""
     changes, blobs = spec_changes(context, item.spec, asked)
     parents = None
     if asked.depends_on is not None:
         wanted = partial(dependencies, asked.depends_on, context.desk)
         parents = await context.host.parents.at_hand(wanted)
     cap = asked.max_concurrent if isinstance(item, Array) else None
-    if changes or parents is not None or cap is not None:
-        command = Update(
-            actor=actor, job=item.id, changes=changes, dependencies=parents, array_cap=cap
-        )
-        if blobs:
-            raise Rejected.because("command", "...", "a line this long cannot be changed in place")
-        await context.host.ask(command)
+    if not changes and parents is None and cap is None:
+        return None
+    if blobs:
+        raise Rejected.because("command", "...", "a line this long cannot be changed in place")
+    return Update(actor=actor, job=item.id, changes=changes, dependencies=parents, array_cap=cap)
 
 
 async def _set_group_cap(
@@ -161,21 +200,29 @@ async def _set_group_cap(
     """``max_concurrent`` on a job of a group means the group."""
     if asked.max_concurrent is None or isinstance(item, Array):
         return
-    if not item.spec.group:
-        raise Rejected.because("max_concurrent", asked.max_concurrent, "the job is in no group")
+    _refuse_no_group(item, asked.max_concurrent)
     group = Group(item.spec.group, actor.user, asked.max_concurrent)
     async with context.turns.of("group", group.name):
         await context.host.ask(SetGroup(actor=actor, group=group))
 
 
+def _refuse_no_group(item: Job | Array, cap: int) -> None:
+    if not isinstance(item, Array) and not item.spec.group:
+        raise Rejected.because("max_concurrent", cap, "the job is in no group")
+
+
+def _verb(asked: JobPatch) -> str | None:
+    if asked.action == "retry-failed":
+        raise Rejected.because("action", asked.action, "it comes alone")
+    if asked.hold is None:
+        return asked.action
+    if asked.action is not None:
+        raise Rejected.because("action", asked.action, "give either hold or action, not both")
+    return "hold" if asked.hold else "release"
+
+
 async def _act(context: Context, actor: Actor, item: Job | Array, asked: JobPatch) -> None:
-    verb = asked.action
-    if asked.hold is not None:
-        if verb is not None:
-            raise Rejected.because("action", verb, "give either hold or action, not both")
-        verb = "hold" if asked.hold else "release"
-    if verb == "retry-failed":
-        raise Rejected.because("action", verb, "it comes alone")
+    verb = _verb(asked)
     if verb is not None:
         await change_one(context, actor, item, VERBS[verb](actor=actor, ids=(item.id,)))
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from litestar import post
 
+from rota.api import params
 from rota.api.bodies.requests import SelectRequest, decode_select
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.jobs.changes import VERBS
 from rota.api.views.lookup import resolve
 from rota.api.views.refs import known_ref
+from rota.controller.commands.rehearse import rehearse_selected
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
 
@@ -33,7 +35,7 @@ class ChangedView(msgspec.Struct):
     refused: list[RefusalView]
 
 
-async def _select(request: Asking, verb: str) -> ChangedView:
+async def _select(request: Asking, verb: str, preview: bool) -> ChangedView:
     context, actor = context_of(request), actor_of(request)
     asked: SelectRequest = await body_of(request, decode_select)
     ways = sum((bool(asked.ids), asked.all, bool(asked.user)))
@@ -54,7 +56,12 @@ async def _select(request: Asking, verb: str) -> ChangedView:
         command = VERBS[verb](
             actor=actor, ids=tuple(dict.fromkeys(ids)), of_user=_whose(actor, asked), **extra
         )
-        done: ChangedJobs = await context.host.ask(command)
+        host = context.host
+        done: ChangedJobs = (
+            rehearse_selected(host.cluster, command, host.clock.now_s())
+            if preview
+            else await host.ask(command)
+        )
         changed = done.changed
         refused += [RefusalView(entry.id, entry.reason) for entry in done.refused]
     cluster = context.host.cluster
@@ -77,39 +84,39 @@ _SELECT: dict[str, Any] = {
 
 
 @post("/jobs:cancel", summary="Cancel several jobs", **_SELECT)
-async def cancel_many(request: Asking) -> ChangedView:
+async def cancel_many(request: Asking, preview: params.Preview = False) -> ChangedView:
     """By ids, all, or of a user; each job succeeds or is refused by itself."""
-    return await _select(request, "cancel")
+    return await _select(request, "cancel", preview)
 
 
 @post("/jobs:hold", summary="Keep several jobs from starting", **_SELECT)
-async def hold_many(request: Asking) -> ChangedView:
+async def hold_many(request: Asking, preview: params.Preview = False) -> ChangedView:
     """Waiting jobs only."""
-    return await _select(request, "hold")
+    return await _select(request, "hold", preview)
 
 
 @post("/jobs:release", summary="Let several held jobs go", **_SELECT)
-async def release_many(request: Asking) -> ChangedView:
+async def release_many(request: Asking, preview: params.Preview = False) -> ChangedView:
     """The opposite of hold."""
-    return await _select(request, "release")
+    return await _select(request, "release", preview)
 
 
 @post("/jobs:requeue", summary="Put several running jobs back into the queue", **_SELECT)
-async def requeue_many(request: Asking) -> ChangedView:
+async def requeue_many(request: Asking, preview: params.Preview = False) -> ChangedView:
     """In their old place; with `hold` they wait there for a release."""
-    return await _select(request, "requeue")
+    return await _select(request, "requeue", preview)
 
 
 @post("/jobs:suspend", summary="Stop several running jobs where they are", **_SELECT)
-async def suspend_many(request: Asking) -> ChangedView:
+async def suspend_many(request: Asking, preview: params.Preview = False) -> ChangedView:
     """They keep their room and their state; the time does not count against their limits."""
-    return await _select(request, "suspend")
+    return await _select(request, "suspend", preview)
 
 
 @post("/jobs:resume", summary="Let several suspended jobs go on", **_SELECT)
-async def resume_many(request: Asking) -> ChangedView:
+async def resume_many(request: Asking, preview: params.Preview = False) -> ChangedView:
     """The opposite of suspend."""
-    return await _select(request, "resume")
+    return await _select(request, "resume", preview)
 
 
 ROUTES = [cancel_many, hold_many, release_many, requeue_many, suspend_many, resume_many]

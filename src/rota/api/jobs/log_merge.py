@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.digits import is_digits
 from rota.log_frames import ERR, OUT, Piece
 
 if TYPE_CHECKING:
@@ -136,7 +137,7 @@ class Merger:
 def _read(line: bytes) -> Note | None:
     out, _, rest = line.decode("ascii", "replace").partition(" ")
     err, _, story = rest.partition(" ")
-    if not (out.isdecimal() and err.isdecimal() and story and set(story) <= set("oe")):
+    if not (is_digits(out) and is_digits(err) and story and set(story) <= set("oe")):
         return None
     return Note(int(out), int(err), story)
 

@@ -50,7 +50,7 @@ def check(search: LogSearch) -> None:
     An expression is read on the node: to compile one can take as long as to search with it.
     """
     if len(search.pattern) > PATTERN_MAX:
-        raise Rejected.bad("search", len(search.pattern), f"at most {PATTERN_MAX} characters")
+        raise Rejected.many("search", len(search.pattern), PATTERN_MAX, "characters")
     if "\n" in search.pattern or "\0" in search.pattern:
         raise Rejected.bad("search", search.pattern, "one line of text")
 

@@ -71,7 +71,7 @@ async def progress(request: Asking, ids: params.Ids) -> ProgressList:
     context, actor = context_of(request), actor_of(request)
     wanted = [await resolve(context.host, word) for word in params.split_ids(ids)]
     if len(wanted) > JOBS_MAX:
-        raise Rejected.bad("ids", len(wanted), f"at most {JOBS_MAX} jobs")
+        raise Rejected.many("ids", len(wanted), JOBS_MAX, "jobs")
     jobs = [context.host.cluster.jobs.get(item) for item in dict.fromkeys(wanted)]
     found = await asyncio.gather(*(_read(context, actor, job) for job in jobs if job is not None))
     return ProgressList([view for view in found if view is not None])

@@ -17,7 +17,12 @@ from rota.controller.commands.clusters import clusters_in
 from rota.core.facts.errors import NotFound
 from rota.core.facts.states import JobState
 from rota.core.words.policy_text import nearest
-from rota.scheduling.answers.cluster_health import cluster_states, is_away, named_clusters
+from rota.scheduling.answers.cluster_health import (
+    ClusterHealth,
+    cluster_states,
+    is_away,
+    named_clusters,
+)
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -29,7 +34,7 @@ class ClusterView(msgspec.Struct):
     answer) or ``closed`` (all nodes are drained). ``waiting`` counts the jobs bound to it."""
 
     name: str
-    state: str
+    state: ClusterHealth
     since: str | None
     note: str
     engines: list[str]
@@ -78,7 +83,7 @@ def _view(cluster: Cluster, state: ClusterState, waiting: int) -> ClusterView:
     ready = [view for node, view in pairs if node.takes_work and not is_away(node)]
     return ClusterView(
         name=state.name,
-        state=str(state.health),
+        state=state.health,
         since=when(state.since_s),
         note=state.note,
         engines=sorted({node.spec.engine for node in state.nodes} - {""}),

@@ -14,6 +14,8 @@ from rota.api.bodies import checks
 from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.pilot_requests import (
     DemandRequest,
+    PilotAllocationPhase,
+    PilotKind,
     PilotPatch,
     PilotRequest,
     PilotStateRequest,
@@ -42,14 +44,14 @@ class PilotAllocationView(msgspec.Struct):
 
     node: str
     id: str
-    state: str
+    state: PilotAllocationPhase
     reason: str
     since_s: float
 
 
 class PilotView(ShowsMib, msgspec.Struct):
     name: str
-    kind: str
+    kind: PilotKind
     most: int
     time_s: int
     idle_s: int

@@ -11,7 +11,7 @@ from rota.api import params
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.views.paging import Listed, ListPart
 from rota.scheduling.answers.next_job import CorePolicy
-from rota.scheduling.answers.queue_stats import QueueStats, queue_stats
+from rota.scheduling.answers.queue_stats import QueueStats, QueueWord, queue_stats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ class QueueStatsView(msgspec.Struct):
     """``reasons`` counts the waiting jobs by the code of what keeps each of them waiting."""
 
     name: str
-    state: str
+    state: QueueWord
     waiting: int
     running: int
     oldest_wait_s: float

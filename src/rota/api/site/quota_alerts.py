@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rota.api.site.usage import budget_views
-from rota.api.views.quota_use import quota_uses
+from rota.api.views.quota_use import AccountKind, quota_uses
 from rota.controller.commands.commands import NoteQuota
 from rota.core.facts.errors import RotaError
 from rota.core.facts.tenant import Access, Actor
@@ -36,7 +36,7 @@ BOOKMARK = "quota alerts"
 class Alert(NamedTuple):
     """A limit of which 80 % or all is used now; of money, within its period."""
 
-    kind: str
+    kind: AccountKind
     name: str
     resource: str
     used: float

@@ -20,6 +20,7 @@ from rota.api.site.report_sums import (
     percentile,
 )
 from rota.api.site.usage import UsageRow, not_charged, usage_rows
+from rota.api.views.quota_use import AccountKind
 from rota.api.views.times import Moment, when
 from rota.core.derived.usage import DAY_S, DAYS_KEPT, Spent, seconds_by_day
 from rota.core.facts.states import NodeState
@@ -100,7 +101,7 @@ class ReportForecast(msgspec.Struct):
 class ReportAlert(msgspec.Struct):
     """A limit of which 80 % or all is used now; of money, within its period."""
 
-    kind: str
+    kind: AccountKind
     name: str
     resource: str
     used: float

@@ -14,6 +14,7 @@ from rota.api.bodies.site_requests import ResetRequest
 from rota.api.context import Asking, actor_of, body_of, context_of
 from rota.api.site.accounts import HeldView, held_view
 from rota.api.views.paging import Listed, ListPart
+from rota.api.views.quota_use import AccountKind
 from rota.api.views.times import Moment, when
 from rota.controller.commands.commands import ForgetUsage
 from rota.core.derived.holdings import price_of, uncharged_s
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rota.core.cluster import Cluster
+    from rota.core.facts.tenant import Quota
 
 HOUR_S = 3600.0
 
@@ -68,7 +70,7 @@ class ShareView(msgspec.Struct):
 class BudgetView(msgspec.Struct):
     """Money that an account may spend in a period up to now, and what of it is spent."""
 
-    kind: str
+    kind: AccountKind
     name: str
     hard: float | None
     soft: float | None
@@ -121,7 +123,9 @@ def budget_views(cluster: Cluster, now_s: float) -> list[BudgetView]:
     """Every user and project with a budget of money."""
     accounts = cluster.accounts
     found: list[BudgetView] = []
-    records = [("project", p.name, p.quota) for p in accounts.projects.values()]
+    records: list[tuple[AccountKind, str, Quota]] = [
+        ("project", p.name, p.quota) for p in accounts.projects.values()
+    ]
     records += [("user", user.name, user.quota) for user in accounts.users.values() if user.name]
     for kind, name, quota in sorted(records, key=lambda record: record[:2]):
         if quota.hard.cost is None and quota.soft.cost is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 from litestar import delete, get, patch, post, put
@@ -17,7 +17,7 @@ from rota.api.site.quotas import LimitsView, changed_limits, limits_view
 from rota.api.views.paging import Listed, ListPart
 from rota.controller.commands.commands import RemoveVdc, SetVdc
 from rota.core.facts.errors import Conflict, NotFound, Rejected
-from rota.core.facts.site.clusters import Member, Vdc
+from rota.core.facts.site.clusters import Choice, Member, Vdc
 from rota.core.facts.tenant import UNLIMITED
 from rota.core.words.policy_text import nearest
 from rota.scheduling.answers.cluster_health import cluster_states
@@ -36,20 +36,24 @@ class NamedVdc(VdcRequest):
 _new, _whole, _patch = Body(NamedVdc), Body(VdcRequest), Body(VdcPatch)
 
 
+#: As a cluster's own; ``unknown``: it has no node on record.
+MemberState = Literal["up", "waiting", "away", "closed", "unknown"]
+
+
 class MemberView(msgspec.Struct):
     """A cluster of it, and whether it takes work: `up`, `waiting`, `away`, `closed`, `unknown`."""
 
     name: str
     priority: int
     weight: float
-    state: str
+    state: MemberState
 
 
 class VdcView(msgspec.Struct):
     """``limits`` as written; ``offered`` as they bind, times ``overcommit``; ``used`` of them."""
 
     name: str
-    strategy: str
+    strategy: Choice
     clusters: list[MemberView]
     preferred: list[str]
     labels: dict[str, str]
@@ -65,12 +69,14 @@ class VdcsView(Listed):
 
 
 def _view(cluster: Cluster, vdc: Vdc) -> VdcView:
-    states = {state.name: str(state.health) for state in cluster_states(cluster)}
+    states: dict[str, MemberState] = {
+        state.name: state.health.value for state in cluster_states(cluster)
+    }
     counter = ("vdc", vdc.name)
     jobs = len(cluster.census.active_in.get(counter, ()))
     return VdcView(
         name=vdc.name,
-        strategy=str(vdc.strategy),
+        strategy=vdc.strategy,
         clusters=[
             MemberView(m.name, m.priority, m.weight, states.get(m.name, "unknown"))
             for m in vdc.clusters

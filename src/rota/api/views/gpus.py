@@ -26,6 +26,7 @@ class ForeignView(ShowsMib, msgspec.Struct):
     memory_mib: int = 0
 
 
+DeviceKind = Literal["gpu", "tpu"]
 GpuState = Literal["free", "used", "shared", "reserved", "foreign", "closed", "broken", "elsewhere"]
 
 
@@ -51,7 +52,7 @@ class GpuView(ShowsMib, msgspec.Struct):
     node: str
     index: int
     uuid: str
-    kind: str
+    kind: DeviceKind
     type: str
     model: str
     memory_mb: int
@@ -174,7 +175,7 @@ def _gpu_view(
         node=node.name,
         index=device.index,
         uuid=device.uuid,
-        kind=device.kind,
+        kind="tpu" if device.kind == "tpu" else "gpu",
         type=device.model,
         model=device.model,
         memory_mb=device.memory_mib,

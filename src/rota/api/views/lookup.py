@@ -8,6 +8,7 @@ from rota.api.auth import may_look_into
 from rota.core.facts.errors import Forbidden, NotFound
 from rota.core.facts.indices import IndexSet, position_of
 from rota.core.words.kin import is_kin
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from rota.controller.loop import Host
@@ -22,7 +23,7 @@ ID_MAX = 2**53
 
 def parse_id(text: str) -> int | None:
     """A plain id, or None."""
-    if text.isascii() and text.isdecimal() and len(text) <= 16:
+    if is_digits(text) and len(text) <= 16:
         return int(text) if int(text) < ID_MAX else None
     return None
 

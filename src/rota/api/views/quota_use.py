@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from rota.core.facts.resources import NOTHING
 
@@ -14,10 +14,13 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Limits
 
 
+AccountKind = Literal["project", "user"]
+
+
 class QuotaUse(NamedTuple):
     """One limit of one project or user; both in CPUs, GiB, GPUs or jobs."""
 
-    kind: str
+    kind: AccountKind
     name: str
     resource: str
     used: float
@@ -46,7 +49,9 @@ def quota_uses(cluster: Cluster) -> Iterator[QuotaUse]:
             yield from _uses("user", name, user.quota.hard, held, jobs)
 
 
-def _uses(kind: str, name: str, hard: Limits, held: Amount, jobs: int) -> Iterator[QuotaUse]:
+def _uses(
+    kind: AccountKind, name: str, hard: Limits, held: Amount, jobs: int
+) -> Iterator[QuotaUse]:
     limits = (
         ("cpu", held.cpu_milli / 1000, hard.cpu_milli, 1000),
         ("memory", held.memory_mib / 1024, hard.memory_mib, 1024),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 from msgspec import UNSET, UnsetType
@@ -12,6 +12,7 @@ from rota.api.auth import may_look_into
 from rota.api.bodies.health_requests import HealthRequest, health_request
 from rota.api.bodies.mib import ShowsMib
 from rota.api.bodies.placing import PlacementView, placement_view
+from rota.api.bodies.request_fields import JobType
 from rota.api.bodies.roles import shown_devices
 from rota.api.views.attempt_views import (
     AllocationView,
@@ -135,7 +136,7 @@ class JobView(msgspec.Struct, kw_only=True):
     checkpoints: list[RecordView] = []
     restart_cost_s: int
     qos: ServiceClass
-    type: str
+    type: JobType
     deadline_at: Moment | None = None
     #: When its deadline passed and it was not done.
     deadline_missed_at: Moment | None = None
@@ -267,7 +268,7 @@ def _shared_view(item: Job | Array, actor: Actor) -> JobView:
         save_every_s=spec.save_every_s,
         restart_cost_s=spec.restart_cost_s,
         qos=spec.service,
-        type=spec.type,
+        type=cast("JobType", spec.type),
         deadline_at=when(spec.deadline_s),
         estimate_s=spec.estimate_s,
         predicted_s=spec.predicted_s,

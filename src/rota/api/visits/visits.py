@@ -19,6 +19,7 @@ from rota.controller.commands.enter_job import running_attempt
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Conflict, Forbidden, Rejected, RotaError, Unavailable
 from rota.core.facts.features import WITHOUT, Feature, can
+from rota.digits import is_digits
 from rota.rpc.visits import TunnelOutput
 
 if TYPE_CHECKING:
@@ -108,7 +109,7 @@ def word(scope: Scope, name: str, default: str = "") -> str:
 
 def number(scope: Scope, name: str, default: str, least: int, most: int) -> int:
     text = word(scope, name, default)
-    if not (text.isascii() and text.isdecimal() and len(text) < 7):
+    if not (is_digits(text) and len(text) < 7):
         raise Rejected(f"{name}: {text[:20]!r} is not valid; a number from {least} to {most}")
     if not least <= int(text) <= most:
         raise Rejected(f"{name}: {text} is not valid; a number from {least} to {most}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 from msgspec import UNSET, UnsetType
 
+from rota.api.bodies.pilot_requests import PilotKind
 from rota.api.views.times import Moment
 from rota.core.facts.states import Blame, Cause, JobState, QueueState
 
@@ -138,7 +139,7 @@ class EventPilot(EventPart):
     """A pilot as it is from here on."""
 
     name: str
-    kind: str
+    kind: PilotKind
 
 
 class EventPolicy(EventPart):

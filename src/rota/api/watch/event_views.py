@@ -6,7 +6,8 @@ of fields are the clients' to rely on, whatever the core calls them.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, get_args
 
 import msgspec
 
@@ -40,13 +41,30 @@ if TYPE_CHECKING:
     from rota.core.changes.events import Recorded
 
 
+#: Told to nobody.
+NEVER = (ev.BlobStored, ev.PassesMade)
+
+if TYPE_CHECKING:
+    EventKind = str
+else:
+    #: The kinds that are told, for the document.
+    EventKind = StrEnum(
+        "EventKind",
+        {
+            tag: tag
+            for kind in get_args(ev.AnyEvent)
+            if kind not in NEVER and (tag := str(kind.__struct_config__.tag))
+        },
+    )
+
+
 class EventView(msgspec.Struct):
     """A fact: when, on whose behalf, which kind, about which job, and what else it says."""
 
     seq: int
     at: Moment | None
     actor: str
-    kind: str
+    kind: EventKind
     job: int | None
     detail: EventDetail
 
@@ -125,8 +143,6 @@ SHOWN: dict[type, tuple[str, ...]] = {
         ev.TokenRevoked: "",
     }.items()
 }
-#: Told to nobody.
-NEVER = (ev.BlobStored, ev.PassesMade)
 #: Why it ended may name its folder or command; what it said of its saved work.
 _OWN_WORDS = frozenset({"detail", "record", "data"})
 #: Moments that are told in seconds, too, as they were at first.

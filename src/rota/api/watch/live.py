@@ -20,6 +20,7 @@ from rota.api.watch.event_views import NEVER, EventView, view_of_event
 from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected
 from rota.core.facts.tenant import Access, Actor
+from rota.digits import is_digits
 from rota.store.api import job_ids_of
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ async def stream_events(
     Users hear of their own jobs, of any job that they name, and of the site; operators of all.
     """
     last = request.headers.get("last-event-id", "")
-    if after is None and last.isdecimal():
+    if after is None and is_digits(last):
         after = parse_id(last)
         if after is None:
             raise Rejected.bad("Last-Event-ID", last, f"a number below {ID_MAX}")

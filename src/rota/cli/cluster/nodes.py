@@ -146,7 +146,7 @@ def gpus(
 
 @gpus.command(short_help="Let processes outside Rota not count.")
 @click.argument("name", metavar="NODE")
-@click.argument("pids", nargs=-1, required=True, type=click.IntRange(min=1))
+@click.argument("pids", nargs=-1, required=True, type=types.Number(min=1))
 @click.option("--unignore", is_flag=True, help="Let them count again.")
 @json_option
 def ignore(name: str, pids: tuple[int, ...], unignore: bool, as_json: bool) -> None:

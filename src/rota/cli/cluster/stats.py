@@ -82,7 +82,7 @@ def _time(seconds: float | None) -> str:
 @click.option("--period", type=types.DURATION, help="Up to 62d.  [default: 7d]")
 @click.option(
     "--longest",
-    type=click.IntRange(0, 100),
+    type=types.Number(0, 100),
     default=5,
     show_default=True,
     help="How many of the longest jobs to list.",

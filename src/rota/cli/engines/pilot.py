@@ -11,7 +11,7 @@ import click
 from rota.cli.cluster.gpu_table import brief_mib
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.jobs.show import items
-from rota.cli.shared import render, session
+from rota.cli.shared import render, session, types
 from rota.cli.shared.asking import confirm
 from rota.cli.shared.options import json_option
 from rota.client.http import segment
@@ -31,12 +31,12 @@ _COLUMNS = (
     render.Column("REMARKS", shrinks=True),
 )
 _OPTIONS = (
-    click.option("--most", type=int, help="How many at a time.  [default: 4]"),
+    click.option("--most", type=types.Number(), help="How many at a time.  [default: 4]"),
     click.option("--time", help="An allocation ends after this time.  [default: 1h]"),
     click.option("--idle", help="It is let go when idle for this time.  [default: 30s]"),
     click.option("--cpus", help="CPUs of one.  [default: a whole node]"),
     click.option("--memory", help="Memory of one: 8g.  [default: what the engine gives]"),
-    click.option("--gpus", type=int, help="GPUs of one.  [default: 0]"),
+    click.option("--gpus", type=types.Number(), help="GPUs of one.  [default: 0]"),
     click.option("--gpu-type", help="Their model.  [default: any]"),
     click.option("--price", help="What one costs in an hour.  [default: 0]"),
     click.option("--spend", help="What all may cost in an hour.  [default: no bound]"),

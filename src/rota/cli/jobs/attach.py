@@ -219,7 +219,7 @@ def _too_late(client: Client, job: dict[str, Any]) -> int:
 
 @click.command(help=_HELP)
 @click.argument("job", type=types.JobRefType())
-@click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
+@click.option("--task", type=types.Number(0), default=0, help="Of this task.  [default: 0]")
 @click.option("--read-only", is_flag=True, help="Only look; Ctrl-C detaches.")
 def attach(job: str, task: int, read_only: bool) -> int:
     client = session.connect()

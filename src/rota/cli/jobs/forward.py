@@ -18,6 +18,7 @@ from rota.cli.jobs.follow import patiently, wait_for
 from rota.cli.jobs.wires import NORMAL, POLICY_VIOLATION, open_wire
 from rota.cli.shared import exits, session, types
 from rota.client.errors import ClientError
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -179,7 +180,7 @@ def parse_way(text: str, names: dict[str, int]) -> PortPair:
 
 
 def _port(word: str, text: str, least: int) -> int:
-    if not (word.isascii() and word.isdecimal() and least <= int(word[:6]) <= 65_535):
+    if not (is_digits(word) and least <= int(word[:6]) <= 65_535):
         raise ClientError(
             f"port: {text!r} is not valid; expected [LOCAL:]REMOTE with ports from 1 to 65535, or "
             "the name of a port of the job"
@@ -193,7 +194,7 @@ def _named_ports(client: Client, job: int, task: int) -> dict[str, int]:
     ports = {}
     for one in found:
         port = str(one["address"]).rpartition(":")[2]
-        if one["task"] == task and port.isdecimal():
+        if one["task"] == task and is_digits(port):
             ports[str(one["name"])] = int(port)
     return ports
 
@@ -218,7 +219,7 @@ def _no_ports(job: int, shown: dict[str, Any]) -> str:
 @click.command(help=_HELP)
 @click.argument("job", type=types.JobRefType())
 @click.argument("ports", nargs=-1, required=True, metavar="[LOCAL:]REMOTE...")
-@click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
+@click.option("--task", type=types.Number(0), default=0, help="Of this task.  [default: 0]")
 @click.option(
     "--address", default="127.0.0.1", help="Where to listen.  [default: this machine only]"
 )
@@ -229,7 +230,7 @@ def forward(job: str, ports: Sequence[str], task: int, address: str, waits: bool
     if waits:
         _until_running(client, number)
     node, probe_s = _place_of(client, number, task)
-    words = any(not part.isdecimal() for text in ports for part in text.split(":"))
+    words = any(not is_digits(part) for text in ports for part in text.split(":"))
     names = _named_ports(client, number, task) if words else {}
     ways = [parse_way(text, names) for text in ports]
     forwards = [Forward(client, f"/jobs/{number}/forward?task={task}", w, address) for w in ways]

@@ -104,7 +104,7 @@ def visit(job: str, task: int, command: list[str]) -> int:
 
 def _task() -> SectionOption:
     return SectionOption.under(
-        "Options", "--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]"
+        "Options", "--task", type=types.Number(0), default=0, help="Of this task.  [default: 0]"
     )
 
 
@@ -125,7 +125,7 @@ def execute(ctx: click.Context, /, task: int, **_: object) -> int:
 
 @click.command("shell", help=_SHELL)
 @click.argument("job", type=types.JobRefType())
-@click.option("--task", type=click.IntRange(0), default=0, help="Of this task.  [default: 0]")
+@click.option("--task", type=types.Number(0), default=0, help="Of this task.  [default: 0]")
 @click.option("--shell", help="This program.  [default: the login shell there]")
 def shell(job: str, task: int, shell: str | None) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):

@@ -16,8 +16,8 @@ from rota.paths import log_file, state_dir
 if TYPE_CHECKING:
     from rota.client.http import Client
 
-_CONTEXT = click.IntRange(0, 100)
-_HITS = click.IntRange(1, 10_000)
+_CONTEXT = types.Number(0, 100)
+_HITS = types.Number(1, 10_000)
 _HITS_USUAL = 1000
 #: Options that say nothing without a text to look for.
 _WITH_SEARCH = {

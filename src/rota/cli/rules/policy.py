@@ -114,7 +114,7 @@ _LAST = click.option(
 )
 _JOBS = click.option(
     "--jobs",
-    type=click.IntRange(1, 20_000),
+    type=types.Number(1, 20_000),
     default=5000,
     show_default=True,
     help="The most jobs to replay, the newest first.",

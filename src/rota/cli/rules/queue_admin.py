@@ -78,7 +78,7 @@ def _options(command: Any) -> Any:  # noqa: ANN401 - a command
             help="Whether it takes and starts jobs.",
         ),
         click.option("--max-running", type=cap, help="Jobs at once; 0 lifts the cap."),
-        click.option("--priority", type=click.IntRange(0, 100), help="Among queues.  [50]"),
+        click.option("--priority", type=types.Number(0, 100), help="Among queues.  [50]"),
     ):
         command = option(command)
     return command

@@ -121,7 +121,7 @@ _OPTIONS = (
         metavar="N",
         help="With --foresight: ask only about every N-th job that waits.",
     ),
-    click.option("--seed", type=int, default=0, show_default=True, help="Of the intervals."),
+    click.option("--seed", type=Number(), default=0, show_default=True, help="Of the intervals."),
     click.option("--out", type=_FILE, metavar="DIR", help="Write jobs.csv and summary.json."),
     click.option("--parquet", is_flag=True, help="With --out: jobs.parquet as well."),
     click.option("--report", type=_FILE, metavar="FILE", help="Write a page with pictures."),

@@ -15,6 +15,7 @@ from rota.cli.shared.options import json_option, quiet_option
 from rota.client.errors import ClientError
 from rota.client.http import segment
 from rota.core.words import units
+from rota.digits import is_digits
 
 STRATEGIES = ("load", "fit", "weight", "affinity", "cost")
 _COLUMNS = (
@@ -53,7 +54,9 @@ def _member(text: str) -> dict[str, Any]:
     weight, _, priority = rest.partition(":")
     try:
         member: dict[str, Any] = {"name": name}
-        member |= {"weight": float(weight)} if weight else {}
+        member |= {"weight": types.DECIMAL.read(weight)} if weight else {}
+        if priority and not is_digits(priority):
+            raise ValueError(priority)
         return member | ({"priority": int(priority)} if priority else {})
     except ValueError:
         raise ClientError(
@@ -99,10 +102,10 @@ def show(name: str) -> None:
 @click.option("--preferred", type=types.Words(), help="For affinity: the best cluster first.")
 @click.option("--label", type=types.Pair(), multiple=True, help="A label that its nodes must have.")
 @click.option("--jobs", type=types.COUNT, help="Jobs that run at once.")
-@click.option("--cpus", type=float, help="CPUs at once.")
+@click.option("--cpus", type=types.DECIMAL, help="CPUs at once.")
 @click.option("--mem", help="Memory at once: 500G.")
-@click.option("--gpus", type=float, help="GPUs at once.")
-@click.option("--overcommit", type=float, help="A factor on these amounts.  [default: 1]")
+@click.option("--gpus", type=types.DECIMAL, help="GPUs at once.")
+@click.option("--overcommit", type=types.DECIMAL, help="A factor on these amounts.  [default: 1]")
 @click.option("--max-per-user", type=types.COUNT, help="Jobs of one user at once; 0: any number.")
 @json_option
 def set_vdc(name: str, as_json: bool, **given: Any) -> None:

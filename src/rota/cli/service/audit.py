@@ -12,6 +12,7 @@ from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import render, session, types
 from rota.cli.shared.job_fields import local_time
 from rota.cli.shared.options import json_option
+from rota.digits import is_digits
 
 _COLUMNS = (
     render.Column("TIME"),
@@ -30,7 +31,7 @@ _PAGE = 1000
 @click.option("--action", help="Only this: submit, cancel, logs, attach, set-queue, make-token …")
 @click.option("--object", "about", help="Only to this: 'job 12' (or 12), 'node n1', 'queue fast'.")
 @click.option("--since", type=types.PAST, help="Since 1h (ago), today, mon 9:00, 2026-11-15 …")
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="At most.")
+@click.option("--limit", type=types.Number(1), default=100, show_default=True, help="At most.")
 @json_option
 def audit(
     user: str | None,
@@ -47,7 +48,7 @@ def audit(
     """
     query: dict[str, Any] = {"user": user, "action": action}
     if about:
-        query["object"] = f"job {about}" if about.isdecimal() else about
+        query["object"] = f"job {about}" if is_digits(about) else about
     if since is not None:
         query["since"] = datetime.fromtimestamp(since, UTC).isoformat().replace("+00:00", "Z")
     found = _pages({key: value for key, value in query.items() if value}, limit)

@@ -20,6 +20,7 @@ from rota.cli.shared.asking import confirm
 from rota.cli.shared.options import json_option
 from rota.cli.shared.session import warn
 from rota.core.facts.errors import Rejected
+from rota.digits import is_digits
 from rota.given_tokens import NoToken, read_token
 
 if TYPE_CHECKING:
@@ -194,7 +195,7 @@ def _systemd_version() -> int:
         return 0
     said = subprocess.run(["systemctl", "--version"], capture_output=True, text=True, check=False)
     word = [*said.stdout.split(), "", ""][1]
-    return int(word) if word.isdecimal() else 0
+    return int(word) if is_digits(word) else 0
 
 
 def _write_files(place: ServicePlace, text: str) -> list[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rota.cli.jobs.plan import plan_lines
 from rota.cli.shared import session
-from rota.cli.shared.types import JobRefType
+from rota.cli.shared.types import PRIORITY, JobRefType
 from rota.cli.submit import request, surroundings
 from rota.cli.submit.submit import compose
 from rota.cli.submit.work import Work
@@ -61,7 +61,10 @@ _REQUEST: dict[str, dict[str, Any]] = {
     "time": {"type": "string", "description": "Longest run, such as 2h; short jobs start sooner"},
     "queue": {"type": "string"},
     "project": {"type": "string"},
-    "priority": {"type": "integer", "description": "0 to 100; 50 unless given"},
+    "priority": {
+        "type": ["integer", "string"],
+        "description": "0 to 100, or low, normal, high; 50 unless given",
+    },
     "after_ok": {
         "type": "array",
         "items": {"type": "string"},
@@ -173,15 +176,24 @@ def _nodes(client: Client, _: dict[str, Any]) -> str:
     return _text({"nodes": client.get("/nodes")["items"], "gpus": client.get("/gpus")["items"]})
 
 
+#: Argument -> the option of the command line, and how that is read.
+_READERS: dict[str, tuple[str, Callable[[str], object]]] = {
+    "memory": ("mem", parse_memory_mib),
+    "time": ("time", parse_duration_s),
+    "cpus": ("cpus", parse_cpu_milli),
+    "priority": ("priority", PRIORITY.read),
+}
+
+
 def _options(given: dict[str, Any]) -> dict[str, Any]:
     """Arguments as the options of the command line have them."""
     options = {name: given[name] for name in _REQUEST if name in given and name != "command"}
-    readers = {"memory": ("mem", parse_memory_mib), "time": ("time", parse_duration_s)}
-    for name, (option, read) in readers.items():
+    for name, (option, read) in _READERS.items():
         if name in options:
-            options[option] = read(options.pop(name))
-    if "cpus" in options:
-        options["cpus"] = parse_cpu_milli(str(options["cpus"]))
+            try:
+                options[option] = read(str(options.pop(name)))
+            except ValueError as error:
+                raise ClientError(f"{name}: {error}") from None
     if "after_ok" in options:
         options["after_ok"] = (tuple(map(str, options["after_ok"])),)
     if "env" in options:
@@ -220,7 +232,10 @@ def _body(client: Client, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _plan(client: Client, given: dict[str, Any]) -> str:
-    body = _body(client, given)
+    return _planned(client, _body(client, given))
+
+
+def _planned(client: Client, body: dict[str, Any]) -> str:
     count = _count(body)
     lines = plan_lines(client.post("/plan", body))
     return "\n".join([f"{count} jobs; of the first one:", *lines] if count > 1 else lines)
@@ -234,11 +249,11 @@ def _count(body: dict[str, Any]) -> int:
 
 
 def _submit(client: Client, given: dict[str, Any]) -> str:
-    if given.get("preview"):
-        return _plan(client, given)
     body = _body(client, given)
     if client.is_local:
         surroundings.refuse_absent(body, os.environ)
+    if given.get("preview"):
+        return _planned(client, body)
     answer = client.post("/jobs", body, key=new_key())
     count = _count(body)
     return f"submitted job {answer['id']}" + (f": {count} jobs" if count > 1 else "")
@@ -249,14 +264,22 @@ def _verb(verb: str, done: str) -> Callable[[Client, dict[str, Any]], str]:
 
     def act(client: Client, given: dict[str, Any]) -> str:
         job = session.job_id(client, str(given["job"]))
-        if given.get("preview"):
-            return f"would {verb} {_described(client, given)}"
-        answer = client.post(f"/jobs:{verb}", {"ids": [job]})
+        answer = _change(client, "POST", f"/jobs:{verb}", {"ids": [job]}, given)
         for refusal in answer["refused"]:
             raise ClientError(refusal["reason"])
+        if given.get("preview"):
+            return f"would {verb} {_described(client, given)}"
         return f"{done} job {job}"
 
     return act
+
+
+def _change(
+    client: Client, method: str, path: str, body: dict[str, Any], given: dict[str, Any]
+) -> Any:  # noqa: ANN401 - JSON
+    """A change, or the server's own rehearsal of it, which refuses what the change would."""
+    asked = {"preview": "true"} if given.get("preview") else None
+    return client.call(method, path, body=body, parameters=asked)
 
 
 def _described(client: Client, given: dict[str, Any]) -> str:
@@ -274,11 +297,11 @@ def _update(client: Client, given: dict[str, Any]) -> str:
     if not asked:
         raise ClientError(f"nothing to change; give one of {', '.join(_CHANGES)}")
     body = request.option_fields(_options(asked), str)
+    before = client.get(_place(client, given)) if given.get("preview") else {}
+    after = _change(client, "PATCH", _place(client, given), body, given)
     if given.get("preview"):
-        job = client.get(_place(client, given))
-        lines = [f"{field}: {job.get(field)} -> {value}" for field, value in body.items()]
+        lines = [f"{field}: {before.get(field)} -> {after.get(field)}" for field in body]
         return "\n".join([f"would change {_described(client, given)}", *lines])
-    client.patch(_place(client, given), body)
     return f"changed job {given['job']}: {', '.join(body)}"
 
 

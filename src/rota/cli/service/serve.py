@@ -23,6 +23,7 @@ from rota.cli.service.supervise import Supervisor, Ward
 from rota.client.errors import ClientError
 from rota.core.facts.errors import Rejected, RotaError
 from rota.core.words.placing_text import parse_taint
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -366,7 +367,7 @@ def _end_of(guest: AgentOptions) -> float:
 
 def _fake_gpus(folder: Path, asked: str) -> str:
     """A file of made-up GPUs: the one named, or one that is written for a number."""
-    if not asked.isdecimal():
+    if not is_digits(asked):
         return asked
     file = folder / "fake_gpus.json"
     gpus = [{"model": "fake", "memory_mib": FAKE_GPU_MIB} for _ in range(int(asked))]

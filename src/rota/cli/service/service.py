@@ -70,7 +70,7 @@ _ENV_FILE = click.option(
 )
 @click.option(
     "--pretend",
-    type=click.IntRange(1, 500),
+    type=types.Number(1, 500),
     is_flag=False,
     flag_value=4,
     metavar="[NODES]",

@@ -17,6 +17,7 @@ import time
 from typing import TYPE_CHECKING
 
 from rota import sd_notify
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -258,4 +259,4 @@ class PidLock:
 
 def _number(text: bytes) -> int:
     word = text.decode(errors="replace").strip()
-    return int(word) if word.isdecimal() else 0
+    return int(word) if is_digits(word) else 0

@@ -42,7 +42,7 @@ def token() -> None:
 @click.option("--join", "joins", is_flag=True, help="Let a machine join as a node. For admins.")
 @click.option(
     "--uses",
-    type=click.IntRange(min=0),
+    type=types.Number(min=0),
     help="With --join: for this number of nodes, 0 for any.  [default: 1]",
 )
 @click.option("--approve", is_flag=True, help="With --join: they wait for 'rota node approve'.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.cli.shared import session
 from rota.client.errors import ClientError
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -49,7 +50,7 @@ def _indices(text: str, whole: str) -> list[int]:
     found: list[int] = []
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        if not is_digits(first) or (dash and not is_digits(last)):
             raise ClientError(f"'{whole}' is not valid; expected elements such as 12_[0-3,7]")
         found += _span(int(first), int(last or first), whole)
     return found

@@ -11,6 +11,7 @@ import click
 
 from rota.client.errors import ClientError
 from rota.client.http import Client, segment
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -81,7 +82,7 @@ def job_name(client: Client, text: str) -> int | str:
         mine = {"name": text, "user": my_name(client), "order": "-id", "arrays": "collapse"}
         for newest in list_jobs(client, mine, most=1):
             return int(newest.get("array_id") or newest["id"])
-    return int(text) if text.isdecimal() else text
+    return int(text) if is_digits(text) else text
 
 
 def is_name(text: str) -> bool:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn, SupportsIndex, SupportsInt
 import click
 
 from rota.core.words import units
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -111,6 +112,12 @@ def _gpus(text: str) -> int | float:
     )
 
 
+def _decimal(text: str) -> float:
+    if not re.fullmatch(r"[0-9]{1,15}(?:\.[0-9]{1,15})?", text.strip()):
+        raise ValueError(f"'{text}' is not valid; expected a number such as 2 or 1.5")
+    return float(text)
+
+
 def _deadline(text: str) -> float:
     """A moment to come; ``none`` takes it away."""
     return 0.0 if text.strip().lower() == "none" else _when(text)
@@ -125,6 +132,7 @@ UMASK = AmountType("mask", _umask)
 WHEN = AmountType("when", _when)
 PAST = AmountType("when", _past)
 DEADLINE = AmountType("when", _deadline)
+DECIMAL = AmountType("number", _decimal)
 GPUS = AmountType("number", _gpus)
 
 
@@ -162,7 +170,10 @@ class Number(click.IntRange):
         param: click.Parameter | None,
         ctx: click.Context | None,
     ) -> int:
-        number = click.INT.convert(value, param, ctx)
+        # ``int()`` reads 1_3 and the digits of other scripts, too.
+        if isinstance(value, str) and not re.fullmatch(r"[+-]?[0-9]{1,18}", value):
+            self.fail(f"{value!r} is not a whole number", param, ctx)
+        number = int(value)
         if self.min is not None and number < self.min:
             self.fail(f"{number} is too small; the least is {self.min:g}", param, ctx)
         if self.max is not None and number > self.max:
@@ -263,7 +274,7 @@ class NumberList(click.ParamType[tuple[int, ...]]):
         if isinstance(value, tuple):
             return value
         words = [word.strip() for word in str(value).split(",")]
-        if not all(word.isascii() and word.isdecimal() and len(word) <= 5 for word in words):
+        if not all(is_digits(word) and len(word) <= 5 for word in words):
             self.fail(f"'{str(value)[:60]}' is not valid; expected numbers such as 0,2", param, ctx)
         return tuple(map(int, words))
 

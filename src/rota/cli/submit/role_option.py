@@ -8,6 +8,7 @@ import click
 
 from rota.cli.submit.request import cpu_number
 from rota.core.words.units import parse_cpu_milli, parse_memory_mib
+from rota.digits import is_digits
 
 #: What may stand behind the count.
 _KEYS = ("min", "cpus", "mem", "gpus", "gpu-type", "gpu-mem", "disk")
@@ -34,7 +35,7 @@ def parse_role(text: str) -> dict[str, Any]:
     """The body of a role, or ``ValueError`` with what is allowed."""
     first, *others = text.split(",")
     name, equals, count = (part.strip() for part in first.partition("="))
-    if not name or not equals or not count.isdecimal() or int(count) < 1:
+    if not name or not equals or not is_digits(count) or int(count) < 1:
         raise ValueError(f"'{text}' is not valid; {FORM}")
     body: dict[str, Any] = {"name": name, "count": int(count)}
     resources: dict[str, Any] = {}
@@ -61,6 +62,6 @@ def _amount(key: str, word: str, value: str) -> dict[str, Any]:
 
 
 def _number(word: str, value: str) -> int:
-    if not value.isdecimal():
+    if not is_digits(value):
         raise ValueError(f"'{word}' is not valid; expected a whole number")
     return int(value)

@@ -97,6 +97,11 @@ class AsyncCluster(AsyncVerbs):
         return self._line
 
     @property
+    def home(self) -> str:
+        """What tells the jobs of this cluster from those of another one; it never changes."""
+        return self.plain.home
+
+    @property
     def watch(self) -> EndWatch:
         """The open line for ends."""
         if self._watch is None:
@@ -176,7 +181,7 @@ class AsyncCluster(AsyncVerbs):
         options: Mapping[str, Any],
     ) -> RequestOrder:
         function, options = own_options(function, options)
-        return self.plain.maker.call(function, args, kwargs, options, self.url)
+        return self.plain.maker.call(function, args, kwargs, options, self.home)
 
     async def map(
         self,
@@ -191,7 +196,7 @@ class AsyncCluster(AsyncVerbs):
         function, given = own_options(function, options)
         rows, maker = zip(*iterables, strict=False), self.plain.maker
         jobs: list[AsyncJob[T]] = []
-        for order in maker.family(function, rows, kwargs or {}, given, self.url, max_concurrent):
+        for order in maker.family(function, rows, kwargs or {}, given, self.home, max_concurrent):
             opened = await self.watch.listen()
             array = (await self._post(order))["id"]
             made: list[AsyncJob[T]] = [
@@ -227,11 +232,11 @@ class AsyncCluster(AsyncVerbs):
         order = self._order(function, args, kwargs, options)
         return Plan(await self.line.call("POST", "/plan", order.request))
 
-    async def job(self, job_id: int) -> AsyncJob[Any]:
+    async def job(self, job_id: int | str) -> AsyncJob[Any]:
         """The handle of a job that was submitted before, by this program or another one."""
         opened = await self.watch.listen()
         status = await self.status(job_id)
-        job: AsyncJob[Any] = AsyncJob(job_id, self, results_of(status.record), name=status.name)
+        job: AsyncJob[Any] = AsyncJob(status.id, self, results_of(status.record), name=status.name)
         await self.watch.add([job], opened - 1)
         return job
 
@@ -248,9 +253,10 @@ class AsyncCluster(AsyncVerbs):
         answer: dict[str, Any] = await self.line.call("POST", "/jobs", order.request, key=new_key())
         return answer
 
-    async def wait(self, job: int | AsyncJob[Any], timeout: float | None = None) -> JobStatus:  # noqa: ASYNC109
+    async def wait(self, job: int | str | AsyncJob[Any], timeout: float | None = None) -> JobStatus:  # noqa: ASYNC109
         """The status once the job has ended; ``TimeoutError`` when it takes longer."""
-        waited = job if isinstance(job, AsyncJob) else await self.job(job)
+        number = self._id(job)
+        waited = job if isinstance(job, AsyncJob) else await self.job(number)
         await waited.ended(timeout)
         return await self.status(waited)
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar, overload
 
 from rota.client import outcomes
 from rota.client.errors import ClientError
-from rota.client.handle import TAIL_LINES, JobReference, tasks_that_tell, tell_tail, wrote
-from rota.client.outcomes import CallOutcome, JobError, ResultGone
+from rota.client.handle import JobReference, lines_wanted, tasks_that_tell, tell_tail, wrote
+from rota.client.outcomes import CallOutcome, ResultGone
 from rota.client.status import JobCancelled, failure_of
 
 if TYPE_CHECKING:
@@ -38,9 +38,10 @@ class AsyncJob(JobReference, Generic[T]):
         family: Family | None = None,
         parents: tuple[JobReference, ...] = (),
     ) -> None:
-        super().__init__(int(job_id), desk.url, tasks, name, family)
+        super().__init__(job_id, desk.home, tasks, name, family)
         self._desk = desk
         self._parents = parents
+        self._told = False
         self._end: asyncio.Future[CallOutcome] = asyncio.get_running_loop().create_future()
 
     def __await__(self) -> Generator[Any, None, T]:
@@ -63,13 +64,14 @@ class AsyncJob(JobReference, Generic[T]):
     async def exception(self, timeout: float | None = None) -> BaseException | None:  # noqa: ASYNC109
         """What the function raised; None if it returned.
 
-        A ``JobError`` brings the last lines of standard error.
+        It brings the last lines of standard error, as ``stderr_tail``.
         """
         await self.ended(timeout)
         error = self._end.result().error
-        if isinstance(error, JobError) and not error.stderr_tail and wrote(error):
+        if error is not None and not self._told and wrote(error):
+            self._told = True
             with contextlib.suppress(ClientError):
-                tell_tail(error, await self.logs("stderr", tail=TAIL_LINES))
+                tell_tail(error, await self.logs("stderr", tail=lines_wanted(error)))
         return error
 
     async def ended(self, timeout: float | None = None) -> None:  # noqa: ASYNC109

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 from rota.client import asking
 from rota.client.errors import Refused
+from rota.client.ids import id_of
 from rota.client.status import JobStatus, Node, Why
 from rota.client.verbs import page_size
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
     from rota.client.aio.line import AsyncLine
     from rota.client.asking import JobOptions
-    from rota.client.verbs import AnyJob
+    from rota.client.ids import AnyJob
 
 
 class AsyncVerbs(ABC):
@@ -34,9 +35,17 @@ class AsyncVerbs(ABC):
         """Where the server is; another program can give it to ``rota.connect``."""
         return self.line.url
 
+    @property
+    @abstractmethod
+    def home(self) -> str:
+        """What tells the jobs of this cluster from those of another one; it never changes."""
+
+    def _id(self, job: AnyJob) -> int:
+        return id_of(job, self.home)
+
     async def status(self, job: AnyJob) -> JobStatus:
         """The job as it is now."""
-        return JobStatus(await self.line.call("GET", f"/jobs/{int(job)}"))
+        return JobStatus(await self.line.call("GET", f"/jobs/{self._id(job)}"))
 
     async def jobs(self, *, limit: int | None = None, **filters: object) -> list[JobStatus]:
         """Jobs as they are now, the oldest first; see ``ClusterContext.jobs``."""
@@ -56,18 +65,18 @@ class AsyncVerbs(ABC):
 
     async def why(self, job: AnyJob) -> Why:
         """Why a job waits and what would start it now, or how it ended."""
-        return Why(await self.line.call("GET", f"/jobs/{int(job)}/why"))
+        return Why(await self.line.call("GET", f"/jobs/{self._id(job)}/why"))
 
     async def events(self, job: AnyJob) -> list[dict[str, Any]]:
         """What happened to the job, oldest first."""
-        answer = await self.line.call("GET", f"/jobs/{int(job)}/events")
+        answer = await self.line.call("GET", f"/jobs/{self._id(job)}/events")
         found: list[dict[str, Any]] = answer["items"]
         return found
 
     async def cancel(self, job: AnyJob) -> bool:
         """Ask for the end of a job; False if it has ended already."""
         try:
-            await self.line.call("DELETE", f"/jobs/{int(job)}")
+            await self.line.call("DELETE", f"/jobs/{self._id(job)}")
         except Refused as refusal:
             if refusal.status != 409:
                 raise
@@ -86,10 +95,10 @@ class AsyncVerbs(ABC):
         """Change a job that exists: ``priority="high"``, ``time="4h"``, ``gpus=2``, ``queue=…``."""
         if not options:
             raise ValueError("update: nothing is given; say what to change, as in priority='high'")
-        return await self._patch(job, asking.changes(options))
+        return await self._patch(job, asking.changes(options, self.home))
 
     async def _patch(self, job: AnyJob, body: Mapping[str, Any]) -> JobStatus:
-        return JobStatus(await self.line.call("PATCH", f"/jobs/{int(job)}", body))
+        return JobStatus(await self.line.call("PATCH", f"/jobs/{self._id(job)}", body))
 
     @overload
     async def logs(
@@ -120,7 +129,7 @@ class AsyncVerbs(ABC):
         """What ``logs`` gives, piece by piece."""
         asked = {"stream": stream, "task": task, "tail": tail, "follow": "true" if follow else None}
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        async with self.line.stream(f"/jobs/{int(job)}/logs", asked) as pieces:
+        async with self.line.stream(f"/jobs/{self._id(job)}/logs", asked) as pieces:
             async for piece in pieces:
                 if text := decoder.decode(piece):
                     yield text
@@ -129,6 +138,6 @@ class AsyncVerbs(ABC):
 
     async def progress(self, job: AnyJob, task: int = 0) -> dict[str, Any] | None:
         """What a task last said about how far it is; None before it said anything."""
-        body = await self.line.left_by(int(job), task, "progress")
+        body = await self.line.left_by(self._id(job), task, "progress")
         found: dict[str, Any] | None = None if body is None else json.loads(body)
         return found

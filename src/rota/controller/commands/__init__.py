@@ -2,6 +2,7 @@
 
 commands, access                 the values, and whether a role allows them
 submit, possible, change         jobs: new ones, and changes of those that exist
+rehearse                         what a change would do, without doing it
 enter_job, endpoints, steps      what is inside of running jobs
 site, accounts, reserve, reserve_job    nodes, queues, projects, reservations
 pledges                                 deadlines that are promised

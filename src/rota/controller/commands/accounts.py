@@ -47,7 +47,7 @@ def _refuse_bad_parent(cluster: Cluster, project: Project) -> None:
         return
     if project.parent not in cluster.accounts.projects and project.parent != project.name:
         known = ", ".join(sorted(cluster.accounts.projects)) or "none"
-        raise Rejected.bad("parent", project.parent, f"known projects: {known}")
+        raise Rejected.unknown("parent", project.parent, "project", f"known projects: {known}")
     path, above = [project.name], project.parent
     while above:
         path.append(above)

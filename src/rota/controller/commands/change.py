@@ -73,7 +73,7 @@ def change_selected(scribe: Scribe, command: Select) -> ChangedJobs:
     cluster = scribe.cluster
     changed: dict[int, None] = {}
     refused: list[Refusal] = []
-    ids = command.ids if command.ids else _ids_of(cluster, command)
+    ids = command.ids if command.ids else named_ids(cluster, command)
     ended_before = {item for item in ids if cluster.ids.ended.get(item) is not None}
     for item in ids:
         if item in changed:
@@ -89,7 +89,7 @@ def change_selected(scribe: Scribe, command: Select) -> ChangedJobs:
     return ChangedJobs(tuple(changed), tuple(refused))
 
 
-def _ids_of(cluster: Cluster, command: Select) -> tuple[int, ...]:
+def named_ids(cluster: Cluster, command: Select) -> tuple[int, ...]:
     user = command.of_user
     if user not in ("", command.actor.user) and command.actor.access in (
         Access.USER,
@@ -99,7 +99,7 @@ def _ids_of(cluster: Cluster, command: Select) -> tuple[int, ...]:
     items: list[Job | Array] = [
         a for a in cluster.arrays.values() if a.waiting and (a.held or _concerns_waiting(command))
     ]
-    items += [job for job in cluster.jobs.values() if _concerns(command, job)]
+    items += [job for job in cluster.jobs.values() if concerns(command, job)]
     return tuple(sorted(item.id for item in items if user == "*" or item.spec.user == user))
 
 
@@ -112,9 +112,14 @@ def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:
     cluster = scribe.cluster
     array = cluster.arrays.get(item)
     if array is not None:
-        _refuse_stranger(command.actor, array.spec, item)
+        refuse_stranger(command.actor, array.spec, item)
         return _change_array(scribe, command, array)
-    job = own_job(scribe, command.actor, item)
+    change_job(scribe, command, own_job(scribe, command.actor, item))
+    return [item]
+
+
+def change_job(scribe: Scribe, command: Select, job: Job) -> None:
+    """Carry out a command on one job, or refuse it before anything is written."""
     if isinstance(command, Cancel):
         cancel_job(scribe, job, f"by {command.actor.user}")
     elif isinstance(command, Hold):
@@ -127,7 +132,6 @@ def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:
         _suspend_job(scribe, job, command.actor.user)
     elif isinstance(command, Resume):
         _resume_job(scribe, job)
-    return [item]
 
 
 def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
@@ -135,7 +139,7 @@ def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
     cluster = scribe.cluster
     array = cluster.array_of(item)
     if array is not None:
-        _refuse_stranger(actor, array.spec, item)
+        refuse_stranger(actor, array.spec, item)
         scribe.emit(ev.ElementExpanded(array=array.id, position=array.position(item)))
     job = cluster.jobs.get(item)
     if job is None:
@@ -143,7 +147,7 @@ def own_job(scribe: Scribe, actor: Actor, item: int) -> Job:
         if ended is not None:
             raise Conflict(f"job {item} is {ended} already", field="id", value=item)
         raise NotFound(f"there is no job {item}", field="id", value=item)
-    _refuse_stranger(actor, job.spec, item)
+    refuse_stranger(actor, job.spec, item)
     return job
 
 
@@ -152,7 +156,7 @@ def may_change_job(actor: Actor, spec: JobSpec, item: int) -> bool:
     return may_change(actor, spec.user) and is_kin(actor, item, spec)
 
 
-def _refuse_stranger(actor: Actor, spec: JobSpec, item: int) -> None:
+def refuse_stranger(actor: Actor, spec: JobSpec, item: int) -> None:
     if not may_change(actor, spec.user):
         raise Forbidden(
             f"job {item} belongs to {spec.user}; {actor.user} may not change it",
@@ -175,7 +179,7 @@ def _refuse_stranger(actor: Actor, spec: JobSpec, item: int) -> None:
 
 def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
     touched = sorted(scribe.cluster.families.unfinished.get(array.id, ()))
-    _refuse_ended(scribe.cluster, array)
+    refuse_ended(scribe.cluster, array)
     if array.waiting:
         if isinstance(command, Cancel):
             detail = f"by {command.actor.user}"
@@ -190,18 +194,18 @@ def _change_array(scribe: Scribe, command: Select, array: Array) -> list[int]:
         return changed
     for job_id in touched:
         job = scribe.cluster.jobs.get(job_id)
-        if job is not None and _concerns(command, job):
+        if job is not None and concerns(command, job):
             changed.extend(_change_one(scribe, command, job_id))
     return changed
 
 
-def _refuse_ended(cluster: Cluster, array: Array) -> None:
+def refuse_ended(cluster: Cluster, array: Array) -> None:
     if not array.waiting and not cluster.families.unfinished.get(array.id):
         state = cluster.array_state(array.id)
         raise Conflict(f"job {array.id} is {state} already", field="id", value=array.id)
 
 
-def _concerns(command: Select, job: Job) -> bool:
+def concerns(command: Select, job: Job) -> bool:
     """Whether a command on the whole array says anything about this element of it."""
     if isinstance(command, Hold):
         return (job.state in WAITING and not job.held) or _is_early(job)
@@ -312,33 +316,49 @@ def update(
 ) -> ChangedJobs:
     """Replace parts of a spec. For an array: of its untouched elements."""
     cluster = scribe.cluster
-    if command.dependencies is not None:
-        parents = with_runs(cluster, command.dependencies, read_array)
-        command = msgspec.structs.replace(command, dependencies=parents)
+    command = with_known_parents(cluster, command, read_array)
     array = cluster.arrays.get(command.job)
     if array is not None:
-        _refuse_stranger(command.actor, array.spec, array.id)
-        _refuse_ended(cluster, array)
-        spec = _new_spec(cluster, array.spec, command, array.id)
+        refuse_stranger(command.actor, array.spec, array.id)
+        spec = changed_spec(cluster, array, command)
         scribe.emit(ev.ArrayChanged(array=array.id, spec=spec, cap=command.array_cap))
         lifecycle.consider(scribe, array.id)
         return ChangedJobs((array.id,))
     job = own_job(scribe, command.actor, command.job)
-    asked = set(command.changes)
-    if job.state in ACTIVE and (not asked <= RUNNING_FIELDS or command.dependencies is not None):
-        raise Conflict(
-            f"job {job.id} is {job.state}: of a running job only "
-            f"{', '.join(sorted(RUNNING_FIELDS))} can be changed",
-            field="id",
-            value=job.id,
-        )
-    spec = _new_spec(cluster, job.spec, command, job.id)
-    if job.promise == "open" and (command.dependencies is not None or not asked <= HARMLESS):
+    spec = changed_spec(cluster, job, command)
+    harmless = command.dependencies is None and set(command.changes) <= HARMLESS
+    if job.promise == "open" and not harmless:
         lifecycle.let_go(scribe, job.id)
         spec = promised.unpromised(spec)
     scribe.emit(ev.JobUpdated(job=job.id, spec=spec))
     lifecycle.consider(scribe, job.id)
     return ChangedJobs((job.id,))
+
+
+def with_known_parents(
+    cluster: Cluster, command: Update, read_array: Callable[[int], Array | None]
+) -> Update:
+    """The command with what its dependencies need to know of their arrays."""
+    if command.dependencies is None:
+        return command
+    parents = with_runs(cluster, command.dependencies, read_array)
+    return msgspec.structs.replace(command, dependencies=parents)
+
+
+def changed_spec(cluster: Cluster, item: Job | Array, command: Update) -> JobSpec:
+    """The spec after the change, or the refusal; nothing is written."""
+    if not isinstance(item, Job):
+        refuse_ended(cluster, item)
+    elif item.state in ACTIVE and (
+        command.dependencies is not None or not set(command.changes) <= RUNNING_FIELDS
+    ):
+        raise Conflict(
+            f"job {item.id} is {item.state}: of a running job only "
+            f"{', '.join(sorted(RUNNING_FIELDS))} can be changed",
+            field="id",
+            value=item.id,
+        )
+    return _new_spec(cluster, item.spec, command, item.id)
 
 
 def _new_spec(cluster: Cluster, old: JobSpec, command: Update, item: int) -> JobSpec:

@@ -38,11 +38,12 @@ def refuse_place(cluster: Cluster, spec: JobSpec) -> None:
         refuse_unknown("vdc", placement.vdc, [vdc.name for vdc in cluster.policy.vdcs])
 
 
-def refuse_unknown(field: str, name: str, known: Iterable[str]) -> None:
+def refuse_unknown(field: str, name: str, known: Iterable[str], kind: str = "") -> None:
+    """``kind``: what it is, where the field is called otherwise."""
     names = [*known]
     if name not in names:
-        hint = nearest(name, names) if names else f"there is no {field} yet"
-        raise Rejected.bad(field, name, hint)
+        hint = nearest(name, names) if names else "there is none yet"
+        raise Rejected.unknown(field, name, kind or field, hint)
 
 
 def set_vdc(scribe: Scribe, command: cmd.SetVdc) -> object:
@@ -50,9 +51,9 @@ def set_vdc(scribe: Scribe, command: cmd.SetVdc) -> object:
     policy, vdc = scribe.cluster.policy, command.vdc
     known = clusters_in(scribe.cluster)
     for name in vdc.names:
-        refuse_unknown("clusters", name, known)
+        refuse_unknown("clusters", name, known, "cluster")
     for name in vdc.preferred:
-        refuse_unknown("preferred", name, vdc.names)
+        refuse_unknown("preferred", name, vdc.names, "cluster in clusters")
     if vdc.strategy is Choice.AFFINITY and not vdc.preferred:
         raise Rejected.because("preferred", "", "the strategy affinity needs at least one cluster")
     others = tuple(other for other in policy.vdcs if other.name != vdc.name)

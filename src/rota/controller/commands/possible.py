@@ -145,12 +145,21 @@ def _whole(node: Node) -> Node:
 
 
 def _refuse(dimension: str, request: Request, have: str) -> None:
-    field, value = {
-        "cpus": ("cpus", f"{request.cpu_milli / 1000:g}"),
-        "memory": ("memory", f"{request.memory_mib} MiB"),
-        "disk": ("disk", f"{request.disk_mib} MiB"),
-    }.get(dimension, (dimension.replace(" ", "_"), _device_words(request)))
-    raise Rejected.because(f"resources.{field}", value, f"{value} asked for, but {have}")
+    kind = request.device
+    known: dict[str, tuple[str, object, str]] = {
+        "cpus": ("cpus", request.cpu_milli / 1000, f"{request.cpu_milli / 1000:g}"),
+        "memory": ("memory_mib", request.memory_mib, f"{request.memory_mib} MiB"),
+        "disk": ("disk_mib", request.disk_mib, f"{request.disk_mib} MiB"),
+        f"{kind} type": ("gpu_type", request.device_type, _device_words(request)),
+        f"{kind} memory": ("gpu_memory_mib", request.device_memory_mib, _device_words(request)),
+        f"{kind} indices": ("gpu_indices", [*request.device_indices], _device_words(request)),
+    }
+    # What is left is how many.
+    name, value, words = known.get(
+        dimension, (dimension, request.device_count, _device_words(request))
+    )
+    detail = f"resources.{name}: {words} asked for, but {have}"
+    raise Rejected(detail, field=f"resources.{name}", value=value, allowed=have)
 
 
 def _device_words(request: Request) -> str:

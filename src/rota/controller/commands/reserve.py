@@ -78,7 +78,7 @@ def _refuse_unknown(cluster: Cluster, made: Reservation) -> None:
         for name in names:
             if name not in cluster.nodes:
                 known = ", ".join(sorted(cluster.nodes)) or "none"
-                raise Rejected.bad(field, name, f"known nodes: {known}")
+                raise Rejected.unknown(field, name, "node", f"known nodes: {known}")
     if made.devices:
         have = [device.index for device in cluster.nodes[made.node].spec.devices]
         for index in made.devices:

@@ -234,7 +234,7 @@ def refuse_nodes(cluster: Cluster, spec: JobSpec) -> None:
     for name in spec.placement.nodes:
         if name not in cluster.nodes:
             known = ", ".join(sorted(cluster.nodes)[:20])
-            raise Rejected.bad("node_list", name, f"known nodes: {known}")
+            raise Rejected.unknown("node_list", name, "node", f"known nodes: {known}")
 
 
 def refuse_nameless_share(spec: JobSpec) -> None:

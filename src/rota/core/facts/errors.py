@@ -60,6 +60,23 @@ class Rejected(RotaError):
         )
 
     @classmethod
+    def many(cls, field: str, count: int, most: int, what: str) -> Rejected:
+        """More of something than are taken: the value is how many, not what the caller wrote."""
+        allowed = f"at most {most} {what}"
+        return cls(
+            f"{field}: {count} {what} are too many; {allowed}",
+            field=field,
+            value=count,
+            allowed=allowed,
+        )
+
+    @classmethod
+    def unknown(cls, field: str, name: str, kind: str, known: str) -> Rejected:
+        """A name that could be one, and is not that of anything here; ``known`` says what is."""
+        detail = f"{field}: there is no {kind} {_shown(name)}; {known}"
+        return cls(detail, field=field, value=name, allowed=known)
+
+    @classmethod
     def because(cls, field: str, value: object, why: str) -> Rejected:
         """A value that is fine by itself and cannot be had here: ``why`` says it with the value."""
         return cls(f"{field}: {why}", field=field, value=value, allowed=why)

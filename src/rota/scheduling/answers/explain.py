@@ -87,7 +87,7 @@ class Inquiry:
     def decisive(self, job_id: int) -> Reason:
         item = self.find(job_id)
         if item is None:
-            return why.Ended(state=str(self.cluster.ids.ended.get(job_id)))
+            return why.Ended(state=self.cluster.ids.ended.get(job_id))
         if isinstance(item, Job) and item.state in ACTIVE:
             return self._active(item)
         first = next(self._conditions(item), None) or self._cluster_away(item.spec.placement)
@@ -196,7 +196,7 @@ class Inquiry:
         first = bound[0]
         return why.ClusterAway(
             cluster=first.name,
-            state=str(first.health),
+            state=first.health,
             since_s=first.since_s,
             running=len(first.jobs),
             elsewhere=tuple(state.name for state in states if state.health is ClusterHealth.UP),
@@ -231,8 +231,8 @@ class Inquiry:
         kinds = {parent_id(d, item): d.kind for d in item.spec.dependencies}
         yield why.Parent(
             job=verdict.parent,
-            kind=str(kinds.get(verdict.parent, "")),
-            state=str(verdict.parent_state or "unknown"),
+            kind=kinds[verdict.parent],
+            state=verdict.parent_state.value if verdict.parent_state else "unknown",
             never=verdict.never,
         )
 

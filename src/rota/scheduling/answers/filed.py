@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.scheduling.answers.reasons import Waiting
+from rota.scheduling.answers.reasons import Waiting, WaitKind
 from rota.scheduling.outcomes import Barred, Behind, Capped, ClaimedRoom, Vetoed
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def waiting_of(scheduler: Scheduler, item: int, wait: Wait | None) -> Waiting | 
             return _for_room("room", suited)
 
 
-def _for_room(kind: str, names: list[str]) -> Waiting:
+def _for_room(kind: WaitKind, names: list[str]) -> Waiting:
     return Waiting(kind=kind, nodes=len(names), node=min(names, default=""))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -22,11 +22,15 @@ if TYPE_CHECKING:
     from rota.scheduling.scheduler import Scheduler
 
 
+#: A queue's state; ``unknown``: it is gone, with jobs that wait in it.
+QueueWord = Literal["active", "paused", "draining", "closed", "unknown"]
+
+
 class QueueStats(msgspec.Struct):
     """One queue. Waits count from when nothing but room was missing, else from the submit."""
 
     name: str
-    state: str
+    state: QueueWord
     waiting: int = 0
     running: int = 0
     oldest_wait_s: float = 0.0
@@ -42,7 +46,7 @@ def queue_stats(scheduler: Scheduler, now_s: float) -> list[QueueStats]:
     """All queues by name. Jobs of one lane share their reason, so it costs no more than a list."""
     cluster = scheduler.cluster
     found = {
-        name: QueueStats(name, str(queue.state)) for name, queue in sorted(cluster.queues.items())
+        name: QueueStats(name, queue.state.value) for name, queue in sorted(cluster.queues.items())
     }
     inquiry = Inquiry(scheduler, now_s)
     of_lane: dict[int, str] = {}

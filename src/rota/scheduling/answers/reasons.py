@@ -7,9 +7,13 @@ Every reason is a struct with a code (its tag) and exact numbers. Words are made
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
+
+from rota.core.facts.parents import DependencyKind
+from rota.core.facts.states import JobState
+from rota.scheduling.answers.cluster_health import ClusterHealth
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -47,12 +51,19 @@ class NotBefore(_Reason, frozen=True, kw_only=True, tag="begin"):
     retry: bool = False
 
 
+#: A job's; ``unknown``: nothing is known of it any more.
+ParentState = Literal[
+    "held", "queued", "scheduled", "running", "preempted", "completed", "failed", "cancelled",
+    "timeout", "node_failed", "unschedulable", "unknown",
+]  # fmt: skip
+
+
 class Parent(_Reason, frozen=True, kw_only=True, tag="dependency"):
     """Another job must do something first; ``never``: it did not, and will not."""
 
     job: int
-    kind: str
-    state: str
+    kind: DependencyKind
+    state: ParentState
     never: bool = False
 
 
@@ -110,12 +121,15 @@ class NoNode(_Reason, frozen=True, kw_only=True, tag="no_node"):
     """No node has registered."""
 
 
+AwayState = Literal["up", "down", "drained", "away"]
+
+
 class Away(_Reason, frozen=True, kw_only=True, tag="node_away"):
     """Nodes that could take it do not take work; the first of them is named."""
 
     nodes: int
     node: str
-    state: str
+    state: AwayState
     note: str = ""
 
 
@@ -123,7 +137,7 @@ class ClusterAway(_Reason, frozen=True, kw_only=True, tag="cluster"):
     """All clusters that it is bound to take no work: the first of them, and where it might go."""
 
     cluster: str
-    state: str
+    state: ClusterHealth
     since_s: float
     #: Jobs that are there and held.
     running: int
@@ -237,9 +251,9 @@ class Active(_Reason, frozen=True, kw_only=True, tag="active"):
 
 
 class Ended(_Reason, frozen=True, kw_only=True, tag="ended"):
-    """It is over."""
+    """It is over; without a state nothing more is known of it."""
 
-    state: str
+    state: JobState | None
 
 
 Reason = (
@@ -302,13 +316,13 @@ class Ahead(msgspec.Struct, frozen=True):
     first: tuple[int, ...] = ()
 
 
+WaitKind = Literal["room", "claim", "neighbours", "turn", "limit", "share"]
+
+
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """The one thing that the last pass filed the job's lane under: it is looked at when that moves.
+    """What the last pass filed the job's lane under: it is looked at when that moves."""
 
-    ``kind`` is ``room``, ``claim``, ``neighbours``, ``turn``, ``limit`` or ``share``.
-    """
-
-    kind: str
+    kind: WaitKind
     #: Of a limit: the counters under which a place must come free.
     counters: tuple[str, ...] = ()
     #: Of room and of a claim: how many nodes may help, and the first of them.

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from rota.core.derived.lanes import Shape
     from rota.core.facts.node import Node
     from rota.core.facts.resources import Request
-    from rota.scheduling.answers.reasons import Reason
+    from rota.scheduling.answers.reasons import AwayState, Reason
     from rota.scheduling.api import Entry
     from rota.scheduling.later.timeline import Claim
     from rota.scheduling.passes import Pass
@@ -107,7 +107,7 @@ class Survey:
             )
             self._count("filter", (problem.filter, problem.text), reason, nearest, count)
         elif not node.takes_work:
-            state = "drained" if node.drained else str(node.state)
+            state: AwayState = "drained" if node.drained else node.state.value
             reason = Away(nodes=count, node=name, state=state, note=node.note)
             self._count("node_away", state, reason, (), count)
         else:

@@ -65,16 +65,18 @@ def _refuse(
     checks = (
         ("tasks", 1, limits.jobs, Dimension.JOBS),
         ("resources.cpus", least.cpu_milli, limits.cpu_milli, Dimension.CPU_MILLI),
-        ("resources.memory", least.memory_mib, limits.memory_mib, Dimension.MEMORY_MIB),
+        ("resources.memory_mib", least.memory_mib, limits.memory_mib, Dimension.MEMORY_MIB),
         ("resources.gpus", least.device_milli, limits.device_milli, Dimension.DEVICE_MILLI),
     )
     for field, wanted, limit, dimension in checks:
         if limit is not None and wanted > limit:
             unit, size = UNITS[dimension]
             verb = "run" if dimension is Dimension.JOBS else "hold"
-            asked, most = f"{wanted / size:g}", f"{limit / size:g}"
-            why = f"{asked} asked for, but {scope} may {verb} at most {most} {unit}"
-            raise Rejected.because(field, asked, why)
+            allowed = f"{scope} may {verb} at most {limit / size:g} {unit}"
+            detail = f"{field}: {wanted / size:g} asked for, but {allowed}"
+            # Memory is shown in GiB, and asked for in MiB.
+            value = wanted if dimension is Dimension.MEMORY_MIB else wanted / size
+            raise Rejected(detail, field=field, value=value, allowed=allowed)
     if spec.placement.exclusive:
         _refuse_nodes(cluster, shape, scope, limits)
     paid_s = paid_s_of(spec, cluster.policy.backfill)

@@ -18,6 +18,7 @@ from rota.controller.commands.commands import (
 )
 from rota.core.facts.errors import Forbidden, RotaError
 from rota.core.facts.tenant import Limits, Project, Queue, Quota, User
+from rota.digits import is_digits
 from rota.slurm.accounting.sacctmgr_show import qos_list
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.records.accounts import ROOT, association_tree, known_users
@@ -334,7 +335,7 @@ def _ceiling(key: str, value: str) -> int | None:
 
 
 def _whole(key: str, value: str, least: int) -> int:
-    if not value.isascii() or not value.isdecimal() or len(value) > 9 or int(value) < least:
+    if not is_digits(value) or len(value) > 9 or int(value) < least:
         raise CommandFailed(
             f" Bad value for {key}: '{value}'; expected a whole number from {least} on\n"
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.digits import is_digits
 from rota.slurm.accounting import sreport_tables as tables
 from rota.slurm.accounting.sreport_tables import Counting
 from rota.slurm.call.command import Answer, CommandFailed
@@ -117,7 +118,7 @@ class UseReport:
                 column = find_column(tables.OTHER_NAMES.get(name, name), sheet.columns)
                 if column is None:
                     raise CommandFailed(f" Unknown field '{name}'\n", 1)
-                size = int(width) if mark and width.isdecimal() and len(width) < 4 else 0
+                size = int(width) if mark and is_digits(width) and len(width) < 4 else 0
                 found.append(column._replace(width=size or column.width))
             found += [sheet.columns[name] for name in sheet.always]
         plain = not {"parsable", "parsable2"} & self.asked.keys()
@@ -145,7 +146,7 @@ async def _top(report: UseReport) -> tables.UseTable:
     rows = tables.uses(report.view, report.counting, report.begin_s, report.end_s)
     rows.sort(key=lambda row: (-row.used, row.user))
     text = report.given.get("topcount", "10")
-    most = int(text) if text.isdecimal() and len(text) < 7 else 10
+    most = int(text) if is_digits(text) and len(text) < 7 else 10
     return tables.user_use(rows[:most], report.counting)
 
 
@@ -153,7 +154,7 @@ async def _sizes(report: UseReport) -> tables.UseTable:
     bounds = [
         int(text)
         for text in report.given.get("grouping", "50,250,500,1000").split(",")
-        if text.isdecimal() and len(text) < 10
+        if is_digits(text) and len(text) < 10
     ]
     window = (report.begin_s, report.end_s)
     counted = "printjobcount" in report.flags

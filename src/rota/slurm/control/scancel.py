@@ -12,6 +12,7 @@ from rota.controller.commands.change import may_change_job
 from rota.controller.commands.commands import Cancel, Update
 from rota.controller.launches.launch import awaits_room
 from rota.core.facts.states import FINAL, JobState
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words
@@ -138,7 +139,7 @@ def _check(given: dict[str, str]) -> None:
 
 def _ref(word: str) -> tuple[str, JobRef]:
     ref = parse_ref(word)
-    known_step = ref is None or not ref.step or ref.step.isdecimal() or ref.step in _STEPS
+    known_step = ref is None or not ref.step or is_digits(ref.step) or ref.step in _STEPS
     if ref is None or not ref.id or not known_step:
         raise CommandFailed(f"scancel: error: Invalid job id {word}\n", 1)
     return word, ref

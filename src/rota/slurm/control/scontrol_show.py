@@ -6,6 +6,7 @@ import socket
 from typing import TYPE_CHECKING
 
 from rota import hostlist
+from rota.digits import is_digits
 from rota.scheduling.limits.licenses import held_of, limits_of
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.view import SlurmView, each
@@ -207,7 +208,7 @@ class Shown:
         return Answer("".join(self._step(job, step) for job, step in pairs))
 
     def _step(self, job: JobRecord, step: StepRecord) -> str:
-        own = step.id.isdecimal()
+        own = is_digits(step.id)
         lines = [
             f"StepId={job.shown_id}.{step.id} UserId={job.uid} "
             f"StartTime={self.moments.text(step.start_s)} TimeLimit={full_duration(None)}",

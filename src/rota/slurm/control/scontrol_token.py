@@ -8,6 +8,7 @@ from rota.api.auth import new_token, require
 from rota.controller.commands.commands import MakeToken
 from rota.core.facts.errors import Forbidden
 from rota.core.facts.tenant import Access, Token
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ async def token(call: Call, words: list[str], _options: list[tuple[str, str]]) -
 
 
 def _lifespan_s(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text[:9]) <= LIFESPAN_MAX_S:
+    if not is_digits(text) or not 0 < int(text[:9]) <= LIFESPAN_MAX_S:
         allowed = f"1 to {LIFESPAN_MAX_S} seconds"
         raise CommandFailed(f"scontrol: error: lifespan={text} is not valid: {allowed}\n")
     return int(text)

@@ -38,7 +38,7 @@ def _with_kept(line: str, job: JobRecord) -> str:
 
 
 def _identity(job: JobRecord) -> list[str]:
-    parts = [f"JobId={job.job_id}"]
+    parts = [f"JobId={job.raw_id}"]
     if job.array_id:
         task = job.array_rest or job.array_index
         parts += [f"ArrayJobId={job.array_id}", f"ArrayTaskId={task}"]

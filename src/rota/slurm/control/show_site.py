@@ -48,7 +48,8 @@ def node_block(node: NodeRecord, moments: Moments, one_line: bool, detail: int =
 
 
 def license_block(name: str, total: int, used: int) -> str:
-    counts = f"Total={total} Used={used} Free={total - used} Reserved=0 Remote=no"
+    # An admin may say that there are fewer than are in use.
+    counts = f"Total={total} Used={used} Free={max(0, total - used)} Reserved=0 Remote=no"
     return f"LicenseName={name}\n    {counts}\n"
 
 

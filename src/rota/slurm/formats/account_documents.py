@@ -6,6 +6,7 @@ import signal as signals
 from typing import TYPE_CHECKING, Any
 
 from rota import hostlist
+from rota.digits import is_digits
 from rota.slurm.records.tres import TRES_IDS
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def account_document(job: JobRecord, cluster: str, now_s: float) -> dict[str, An
         "flags": [],
         "group": job.group,
         "het": {"job_id": job.het_id, "job_offset": job.het_offset if job.het_id else None},
-        "job_id": job.job_id,
+        "job_id": job.raw_id,
         "name": job.name,
         "mcs": {"label": ""},
         "nodes": hostlist.compress(job.nodes) or "None assigned",
@@ -152,9 +153,9 @@ def _step(job: JobRecord, step: StepRecord, now_s: float) -> dict[str, Any]:
         "state": step.state,
         "statistics": {"CPU": {"actual_frequency": 0}, "energy": {"consumed": 0}},
         "step": {
-            "job_id": job.job_id,
+            "job_id": job.raw_id,
             "het": {"component": None},
-            "id": int(step.id) if step.id.isdecimal() else step.id,
+            "id": int(step.id) if is_digits(step.id) else step.id,
             "name": step.name,
         },
         "task": {"distribution": "Unknown"},

@@ -207,7 +207,7 @@ def _job_past(job: JobRecord) -> dict[str, Any]:
         "gres_detail": [],
         "group_id": job.gid,
         "group_name": job.group,
-        "job_id": job.job_id,
+        "job_id": job.raw_id,
         **held,
         "job_state": job.state,
         "last_sched_evaluation": int(job.eligible_s or job.submit_s),

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Generic, NamedTuple, Self, TypeVar
 
 from rota.core.facts.errors import Rejected
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Mapping
@@ -233,7 +234,7 @@ def read_columns(text: str, known: Mapping[str, TableColumn]) -> tuple[list[Tabl
             return [], name
         if mark:
             negative = size.startswith("-")
-            width = number("".join(c for c in size if c.isdecimal()))
+            width = number("".join(c for c in size if is_digits(c)))
             column = column._replace(width=-width if negative else width)
         columns.append(column)
     return columns, ""

@@ -48,6 +48,6 @@ def license_documents(cluster: Cluster) -> list[dict[str, Any]]:
     found = []
     for name, total in sorted(limits_of(cluster.policy.licenses).items()):
         used = held_of(cluster, name)
-        counts = {"Total": total, "Used": used, "Free": total - used, "Reserved": 0}
+        counts = {"Total": total, "Used": used, "Free": max(0, total - used), "Reserved": 0}
         found.append({"LicenseName": name, **counts, "Remote": False})
     return found

@@ -10,6 +10,7 @@ from rota import hostlist
 from rota.api.auth import may_look_into
 from rota.api.people import PEOPLE
 from rota.core.words.kin import is_kin
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
@@ -391,9 +392,9 @@ def _order(job: JobRecord) -> tuple[int, int, int]:
 
 def _user(word: str, cluster: Cluster) -> str:
     """A name, or the name behind a number."""
-    entry = PEOPLE.entry(int(word) if word.isdecimal() and len(word) < 11 else word)
+    entry = PEOPLE.entry(int(word) if is_digits(word) and len(word) < 11 else word)
     if entry is not None:
         return entry.name
-    if word.isdecimal() or is_known(cluster, word):
+    if is_digits(word) or is_known(cluster, word):
         return word
     raise CommandFailed(f"sacct: error: Invalid user id: {word}\n")

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota import hostlist
+from rota.digits import is_digits
 from rota.slurm.formats.layout import TableColumn
 from rota.slurm.records.tres import by_name
 from rota.slurm.words.amounts import Moments, cpu_time, full_duration, size_text
@@ -115,8 +116,7 @@ def job_id(row: AccountingRow) -> str:
 
 def _raw_id(row: AccountingRow) -> str:
     tail = f".{row.step.id}" if row.step is not None else ""
-    job = row.job
-    return f"{job.array_id if job.closes_array else job.job_id}{tail}"
+    return f"{row.job.raw_id}{tail}"
 
 
 def state(row: AccountingRow) -> str:
@@ -131,7 +131,7 @@ def state(row: AccountingRow) -> str:
 
 def _worst_step(job: JobRecord) -> str:
     """The highest exit code among what srun started."""
-    ended = [(step.exit_code or 0, step.signal) for step in job.steps if step.id.isdecimal()]
+    ended = [(step.exit_code or 0, step.signal) for step in job.steps if is_digits(step.id)]
     code, signal = max(ended, default=(0, 0))
     return f"{code}:{signal}"
 

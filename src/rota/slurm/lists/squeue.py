@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota import hostlist
 from rota.api.people import PEOPLE
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
@@ -229,7 +230,7 @@ class JobListing:
         return frozenset(filter(None, (self._user(word) for word in text.split(",") if word)))
 
     def _user(self, word: str) -> str:
-        if word.isdecimal() and len(word) < 11:
+        if is_digits(word) and len(word) < 11:
             entry = PEOPLE.entry(int(word))
             return entry.name if entry is not None else word
         if PEOPLE.entry(word) is None and not is_known(self.view.cluster, word):
@@ -358,7 +359,7 @@ def _start_key(job: JobRecord) -> float:
 #: What ``-S`` sorts by, by letter.
 SORT_KEYS: dict[str, Callable[[JobRecord], Any]] = {
     "a": lambda job: job.account,
-    "A": lambda job: job.job_id,
+    "A": lambda job: job.raw_id,
     "C": lambda job: job.cpus,
     "D": lambda job: job.node_count,
     "e": lambda job: job.end_s,

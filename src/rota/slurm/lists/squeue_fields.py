@@ -42,7 +42,7 @@ def _array_task(job: JobRecord) -> str:
 def _job_id(job: JobRecord) -> str:
     """An element that never ran is known by its array's id only."""
     waits = job.array_id and job.state == "PENDING" and not job.restarts
-    return str(job.array_id if waits else job.job_id)
+    return str(job.array_id if waits else job.raw_id)
 
 
 #: States of which the reason is shown instead of the nodes.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota import hostlist
+from rota.digits import is_digits
 from rota.slurm.formats.layout import Layout, Read, ShownField, read_long, read_percent
 from rota.slurm.words.amounts import Moments, short_duration
 
@@ -49,7 +50,7 @@ def _meant(job: JobRecord, step: StepRecord, refs: tuple[JobRef, ...]) -> bool:
 
 def _place(step: str) -> tuple[int, int]:
     """Numbers come first, in their order."""
-    return (0, int(step)) if step.isdecimal() else (1, {"batch": 0}.get(step, 1))
+    return (0, int(step)) if is_digits(step) else (1, {"batch": 0}.get(step, 1))
 
 
 def _layout(asked: dict[str, str], errors: list[str], moments: Moments) -> Layout[StepRow]:
@@ -87,7 +88,7 @@ def _array_task(row: StepRow) -> str:
 
 def _frequency(row: StepRow) -> str:
     """Nobody sets the clock of CPUs here; the steps of Slurm itself say it in another way."""
-    return "Unknown-Unknown:Unknown" if row.step.id.isdecimal() else "0-0:0"
+    return "Unknown-Unknown:Unknown" if is_digits(row.step.id) else "0-0:0"
 
 
 def _names(moments: Moments) -> dict[str, ShownField]:

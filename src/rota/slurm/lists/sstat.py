@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
 from rota.slurm.call.opening import about_itself, read_words, require_cluster
@@ -121,4 +122,4 @@ def _steps(job: JobRecord, ref: JobRef, asked: dict[str, str]) -> list[StepRecor
     if "allsteps" in asked:
         order = {"extern": 0, "batch": 1}
         return sorted(running, key=lambda step: order.get(step.id, 2))
-    return [step for step in running if step.id.isdecimal()][:1]
+    return [step for step in running if is_digits(step.id)][:1]

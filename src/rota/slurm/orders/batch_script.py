@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from rota.slurm.call.command import CommandFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 MAGIC = "#SBATCH"
 _PARTS = frozenset({"hetjob", "packjob"})
@@ -40,21 +45,26 @@ def _problem(body: bytes) -> tuple[str, ...]:
 
 
 def directives(body: bytes, name: str) -> list[list[str]]:
-    """The words of the ``#SBATCH`` lines, one list for each part of a heterogeneous job.
+    """The words of the ``#SBATCH`` lines, one list for each part of a heterogeneous job."""
+    parts: list[list[str]] = [[]]
+    for _, words in numbered_directives(body, name):
+        if words and words[0] in _PARTS:
+            parts.append(words[1:])
+        else:
+            parts[-1] += words
+    return parts
+
+
+def numbered_directives(body: bytes, name: str) -> Iterator[tuple[int, list[str]]]:
+    """The words of each ``#SBATCH`` line, with its number.
 
     They end where the first command begins.
     """
-    parts: list[list[str]] = [[]]
     for number, line in enumerate(body.decode(errors="replace").splitlines(), 1):
         if line.startswith(MAGIC):
-            words = split_words(line[len(MAGIC) :], f"{name}: line {number}")
-            if words and words[0] in _PARTS:
-                parts.append(words[1:])
-            else:
-                parts[-1] += words
+            yield number, split_words(line[len(MAGIC) :], f"{name}: line {number}")
         elif line.strip() and not line.lstrip().startswith("#"):
-            break
-    return parts
+            return
 
 
 def split_words(text: str, place: str) -> list[str]:

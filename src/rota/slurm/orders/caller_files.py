@@ -33,15 +33,24 @@ async def read_text(call: Call, name: str, what: str) -> str:
     return body.decode(errors="replace")
 
 
-async def programs(call: Call, order: JobOrder, argv: list[str]) -> dict[int, list[str]]:
-    """``--multi-prog``: what each task runs; the command is the name of a file that says so.
+async def program_text(call: Call, order: JobOrder, argv: list[str]) -> str:
+    """``--multi-prog``: what the file says that stands for the command; it is read beforehand.
+
+    A file that is not there, or cannot be understood, shall cost no allocation.
+    """
+    if not order.has("multi-prog"):
+        return ""
+    text = await read_text(call, argv[0], "configuration file")
+    programs(order, argv, text)
+    return text
+
+
+def programs(order: JobOrder, argv: list[str], text: str) -> dict[int, list[str]]:
+    """What each task runs by ``--multi-prog``; none without it.
 
     A line is ``0-3,5 program arguments``, with ``*`` for all tasks; in arguments ``%t`` is the
     number of the task and ``%o`` its place among those of the line.
     """
-    if not order.has("multi-prog"):
-        return {}
-    text = await read_text(call, argv[0], "configuration file")
     found: dict[int, list[str]] = {}
     for number, line in enumerate(text.replace("\\\n", " ").splitlines(), 1):
         words = _words(argv[0], number, line)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rota.core.facts.errors import NotFound
 from rota.core.facts.parents import Dependency, DependencyKind
 from rota.core.facts.states import FINAL
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -54,7 +55,7 @@ def read_dependencies(
             for word in ids.split(":"):
                 if (parent := _parent(word, cluster, find)) is not None:
                     found[Dependency(_KINDS[kind], parent, kind == "aftercorr")] = None
-        elif not kind.isdecimal():
+        elif not is_digits(kind):
             raise ValueError(text)
         elif (parent := _parent(kind, cluster, find)) is not None:
             # ``afterok:1,2``: what has no kind has that of the one before.

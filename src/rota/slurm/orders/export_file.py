@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from rota.digits import is_digits
 from rota.slurm.call.command import Call, CommandFailed
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ async def with_file(call: Call, order: JobOrder) -> Call:
 
 def _path(call: Call, name: str) -> str:
     """A number is a file that the caller has open."""
-    if name.isdecimal():
+    if is_digits(name):
         return f"/dev/fd/{name}"
     return call.request.path(name)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rota.core.facts.job import ServiceClass
 from rota.core.words.licenses import read_licenses
 from rota.core.words.units import BANDS
+from rota.digits import is_digits
 from rota.slurm.words import values
 
 if TYPE_CHECKING:
@@ -129,7 +130,7 @@ def words(known: str, between: str = "", numbers: bool = False) -> Callable[[str
     def read(text: str) -> str:
         parts = re.split(f"[{between}]", text) if between else [text]
         if text and not all(
-            one.lower() in known.split() or (numbers and one.isdecimal()) for one in parts
+            one.lower() in known.split() or (numbers and is_digits(one)) for one in parts
         ):
             raise ValueError(text)
         return text

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.digits import is_digits
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -101,7 +103,7 @@ def _indices(text: str) -> frozenset[int] | None:
 
 def _is_number(text: str) -> bool:
     """Of a length that an index may have: Python refuses to read far longer ones."""
-    return text.isdecimal() and len(text) < 10
+    return is_digits(text) and len(text) < 10
 
 
 def split_refs(text: str) -> Iterable[str]:

@@ -50,7 +50,7 @@ class JobRecord(msgspec.Struct, kw_only=True):
     array_index: int | None = None
     array_rest: str = ""
     array_cap: int = 0
-    #: The last element, of an array of which nothing waits: in accounting it has the array's id.
+    #: The last element, of an array of which nothing waits: it has the array's id.
     closes_array: bool = False
     #: How many elements a waiting rest stands for.
     count: int = 1
@@ -126,6 +126,11 @@ class JobRecord(msgspec.Struct, kw_only=True):
     cancelled_by: int = -1
     cpu_s: float = 0.0
     steps: tuple[StepRecord, ...] = ()
+
+    @property
+    def raw_id(self) -> int:
+        """Its number for programs, in every list the same."""
+        return self.array_id if self.closes_array else self.job_id
 
     @property
     def shown_id(self) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import msgspec
 
 from rota.api.people import PEOPLE
+from rota.digits import is_digits
 from rota.slurm.orders.detail import LABEL, Detail
 from rota.slurm.records.tres import model_word, tres_text
 
@@ -29,7 +30,7 @@ def person(user: str) -> Person:
     """The ids behind a name; a name that is a number stands for itself."""
     entry = PEOPLE.entry(user)
     if entry is None:
-        known = int(user) if user.isascii() and user.isdecimal() and len(user) < 11 else NOBODY
+        known = int(user) if is_digits(user) and len(user) < 11 else NOBODY
         return Person(known, known, "nogroup" if known == NOBODY else str(known))
     return Person(entry.uid, entry.gid, entry.group)
 

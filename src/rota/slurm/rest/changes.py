@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, Call, CallerLine, CallRequest, run
 from rota.slurm.orders.options import SHEETS
 from rota.slurm.rest.errors import (
@@ -111,7 +112,7 @@ def _argv(job: dict[str, Any]) -> list[str]:
     if job.get("requeue") is False:
         words.append("--no-requeue")
     begin = _text(job.get("begin_time"))
-    if begin.isascii() and begin.isdecimal() and 0 < len(begin) < 11:
+    if is_digits(begin) and 0 < len(begin) < 11:
         words.append(f"--begin={Moments(0.0).text(int(begin), 'now')}")
     return words
 
@@ -167,7 +168,7 @@ async def cancel(asked: RestRequest) -> dict[str, Any]:
     cluster = asked.context.host.cluster
     signal = asked.query.get("signal", "")
     number = 15 if signal.upper().endswith("TERM") else 9
-    if not known.isdecimal() or len(known) > 18 or cluster.state_of(int(known)) is None:
+    if not is_digits(known) or len(known) > 18 or cluster.state_of(int(known)) is None:
         reason = "Invalid job id specified"
         description = f"unable to kill JobId={asked.name} with signal {number}: {reason}"
         raise RestRefusal(error_entry(description, INVALID_JOB, reason, "slurm_kill_job"))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota import hostlist
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -165,13 +166,13 @@ def _gpus(text: str) -> tuple[int, str]:
     for part in text.split(","):
         name, *rest = part.split("(")[0].split(":")
         if name == "gpu":
-            count = _whole(rest[-1]) if rest and rest[-1].isdecimal() else 1
-            return count, rest[0] if rest and not rest[0].isdecimal() else ""
+            count = _whole(rest[-1]) if rest and is_digits(rest[-1]) else 1
+            return count, rest[0] if rest and not is_digits(rest[0]) else ""
     return 0, ""
 
 
 def _whole(text: str) -> int:
-    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+    return int(text) if is_digits(text) and len(text) < 10 else 0
 
 
 def _take_partition(

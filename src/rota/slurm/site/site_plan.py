@@ -8,6 +8,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
+from rota.digits import is_digits
 from rota.slurm.words.amounts import size_text
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def seconds_of(text: str) -> int:
     days, dash, clock = text.rpartition("-")
     parts = clock.split(":")
     numbers = [*parts, days] if dash else parts
-    if not all(part.isascii() and part.isdecimal() and len(part) < 7 for part in numbers):
+    if not all(is_digits(part) and len(part) < 7 for part in numbers):
         return 0
     hours, minutes, seconds = 0, 0, 0
     if dash:
@@ -130,7 +131,7 @@ def _unit(amount: str, usual: str) -> str:
 
 def _amounts(text: str) -> dict[str, str]:
     pairs = (part.partition("=") for part in text.split(","))
-    return {kind: amount for kind, mark, amount in pairs if mark and amount[:1].isdecimal()}
+    return {kind: amount for kind, mark, amount in pairs if mark and is_digits(amount[:1])}
 
 
 def notes_of(site: ImportedSite) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from rota.core.changes import events as ev
 from rota.core.facts.states import Phase
+from rota.digits import is_digits
 from rota.rpc.visits import SendSignal
 from rota.slurm.call.waiting import until_running
 from rota.slurm.orders.detail import LABEL, detail_of
@@ -62,7 +63,7 @@ async def signal_step(context: Context, job_id: int, step: str, number: int) -> 
     if step == "batch":
         signal_script(context, job_id, number)
         return True
-    runner = steps_of(context).runners.get((job_id, int(step))) if step.isdecimal() else None
+    runner = steps_of(context).runners.get((job_id, int(step))) if is_digits(step) else None
     if runner is not None:
         await runner.signal(number)
     return runner is not None

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.controller.commands.change import may_change_job
+from rota.digits import is_digits
 from rota.slurm.call import wire
 from rota.slurm.call.command import Answer
 from rota.slurm.call.waiting import unless_stopping
@@ -83,7 +84,7 @@ async def _listen(call: Call, job: int, entry: StandIn, stream: wire.Stream) -> 
 async def _told_late(call: Call, job: Job) -> None:
     """srun itself says how a step ended while there was no controller to see it."""
     words = call.request.argv[1:]
-    if len(words) != 2 or not all(word.isdecimal() and len(word) < 10 for word in words):
+    if len(words) != 2 or not all(is_digits(word) and len(word) < 10 for word in words):
         return
     number, status = map(int, words)
     await _end_unseen(call, job, number, status)
@@ -101,7 +102,7 @@ async def _end_unseen(call: Call, job: Job, number: int, status: int) -> None:
 def _ended(call: Call) -> int:
     """How the tasks ended that ran on while there was no controller; 1 where none did."""
     word = "".join(call.request.argv[:1])
-    return int(word) & 0xFF if word.isdecimal() and len(word) < 4 else 1
+    return int(word) & 0xFF if is_digits(word) and len(word) < 4 else 1
 
 
 class _Named(msgspec.Struct):

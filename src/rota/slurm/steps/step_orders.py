@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from rota.digits import is_digits
 from rota.slurm.steps.step_plan import file_name, task_environment
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ class Streams:
             return usual
         if pattern == "none":
             return ""
-        if pattern.isdecimal():
+        if is_digits(pattern):
             return usual if int(pattern) == place.rank else ""
         return file_name(pattern, self._plan, place, self._folder(self._order(place)))
 
@@ -124,7 +125,7 @@ class Streams:
         pattern = order.text("input")
         if pattern == "none":
             return ""
-        if pattern.isdecimal():
+        if is_digits(pattern):
             return "pipe" if int(pattern) == place.rank else ""
         if pattern in ("", "all"):
             return "inherit" if alone else "pipe"

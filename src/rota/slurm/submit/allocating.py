@@ -9,6 +9,7 @@ import msgspec
 
 from rota.controller.commands.commands import Cancel
 from rota.core.facts.states import FINAL, JobState
+from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.waiting import unless_stopping, until_running
 from rota.slurm.orders.detail import Detail
@@ -113,7 +114,7 @@ async def _until_running_or_gone(call: Call, order: JobOrder, job_id: int) -> Jo
     patience_s = FOR_EVER_S
     if order.has("immediate"):
         text = order.text("immediate")
-        patience_s = float(text) if text.isdecimal() else 1.0
+        patience_s = float(text) if is_digits(text) else 1.0
     waiting = asyncio.create_task(until_running(call.context, job_id, patience_s))
     leaving = asyncio.create_task(stream_of(call).read())
     done, _ = await asyncio.wait({waiting, leaving}, return_when=asyncio.FIRST_COMPLETED)

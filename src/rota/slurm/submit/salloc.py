@@ -12,7 +12,7 @@ from rota.slurm.call.command import VERSION_LINE, Answer
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words, require_cluster
 from rota.slurm.call.view import SlurmView
-from rota.slurm.call.waiting import unless_stopping
+from rota.slurm.call.waiting import Stopping, unless_stopping
 from rota.slurm.orders.caller_files import with_nodes
 from rota.slurm.orders.options import SHEETS, from_environment
 from rota.slurm.orders.orders import read_order
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from rota.core.facts.job import Job
     from rota.slurm.call.command import Call
+    from rota.slurm.orders.orders import JobOrder
 
 SHEET = SHEETS["salloc"]
 #: What a stand-in has for itself only.
@@ -52,12 +53,24 @@ async def salloc(call: Call) -> Answer:
     argv = command or [call.env.get("SHELL") or "/bin/sh"]
     # Programs take this name for the sign that no srun has started them.
     job = await allocate(call, orders, "interactive")
-    quiet = orders[0].has("quiet")
+    try:
+        return await _hold(call, job, orders[0], argv)
+    except Stopping:
+        # The command goes on without us.
+        raise
+    except BaseException:
+        give_back(call, job.id, 1)
+        raise
+
+
+async def _hold(call: Call, job: Job, order: JobOrder, argv: list[str]) -> Answer:
+    """Run the command beside the allocation, which goes when it has ended."""
+    quiet = order.has("quiet")
     await _say(call, quiet, f"Granted job allocation {job.id}")
     await _say(call, quiet, "Waiting for resource configuration")
     nodes = compress(attempt.allocation.node for attempt in job.live_attempts)
     await _say(call, quiet, f"Nodes {nodes} are ready for job")
-    if orders[0].has("no-shell"):
+    if order.has("no-shell"):
         return Answer()
     status = await unless_stopping(call.context, _run(call, job, argv))
     if status is None:

@@ -10,6 +10,7 @@ import msgspec
 
 from rota.controller.commands.change import may_change_job
 from rota.core.facts.states import FINAL
+from rota.digits import is_digits
 from rota.hostlist import compress
 from rota.slurm.call import wire
 from rota.slurm.call.command import Answer, CommandFailed
@@ -70,7 +71,7 @@ async def sattach(call: Call) -> Answer:
 
 
 def _number(name: str, text: str) -> int:
-    if text.isdecimal() and len(text) < 10:
+    if is_digits(text) and len(text) < 10:
         return int(text)
     raise CommandFailed(f'sattach: error: Invalid numeric value "{text}" for {name}.\n', 1)
 

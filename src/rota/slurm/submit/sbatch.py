@@ -11,7 +11,7 @@ from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words, require_cluster
 from rota.slurm.call.view import SlurmView
 from rota.slurm.call.waiting import exit_code, until_over
-from rota.slurm.orders.batch_script import check_script, directives
+from rota.slurm.orders.batch_script import check_script, directives, numbered_directives
 from rota.slurm.orders.caller_files import with_nodes
 from rota.slurm.orders.detail import Detail
 from rota.slurm.orders.export_file import with_file
@@ -99,6 +99,21 @@ def _parts(argv: Sequence[str]) -> list[Parsed]:
 
 def _parse(words: Sequence[str]) -> Parsed:
     return read_words(PROGRAM, SHEET.table, words, code=255, permute=False)
+
+
+def line_of(script: bytes, said: str) -> int:
+    """The number of the ``#SBATCH`` line that by itself is refused in these words; 0: none is."""
+    try:
+        for number, words in numbered_directives(script, "/dev/stdin"):
+            try:
+                read_order(SHEET, _parse(words).options, [])
+            except CommandFailed as error:
+                if error.answer.stderr.strip() == said:
+                    return number
+    except CommandFailed:
+        # Its words name the line.
+        return 0
+    return 0
 
 
 def _shown(options: list[tuple[str, str]]) -> Answer | None:

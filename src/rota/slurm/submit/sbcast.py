@@ -10,6 +10,7 @@ import msgspec
 
 from rota.controller.commands.change import may_change_job
 from rota.core.facts.states import JobState
+from rota.digits import is_digits
 from rota.hostlist import compress, natural
 from rota.slurm.call import wire
 from rota.slurm.call.command import Answer, CommandFailed
@@ -86,7 +87,7 @@ def _job(call: Call, given: dict[str, str]) -> Job:
         raise CommandFailed(_NO_JOB, 1)
     number = text.partition("+")[0].partition(".")[0]
     known = call.context.host.cluster.jobs
-    job = known.get(int(number)) if number.isdecimal() and len(number) < 16 else None
+    job = known.get(int(number)) if is_digits(number) and len(number) < 16 else None
     if job is None or job.state is not JobState.RUNNING:
         raise CommandFailed(f"sbcast: error: Slurm job ID {text} lookup error: {_UNKNOWN}\n", 1)
     if not may_change_job(call.actor, job.spec, job.id):

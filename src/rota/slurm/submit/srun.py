@@ -8,12 +8,13 @@ from rota.controller.commands.change import may_change_job
 from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.states import FINAL, JobState
+from rota.digits import is_digits
 from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words, require_cluster
 from rota.slurm.call.view import SlurmView
 from rota.slurm.call.waiting import Stopping, until_running
-from rota.slurm.orders.caller_files import programs, with_nodes
+from rota.slurm.orders.caller_files import program_text, programs, with_nodes
 from rota.slurm.orders.detail import detail_of
 from rota.slurm.orders.options import SHEETS, from_environment
 from rota.slurm.orders.orders import read_order
@@ -62,7 +63,7 @@ def _check(call: Call, given: dict[str, str]) -> None:
     require_cluster("srun", given, SlurmView(call.context).cluster_name)
     number = given.get("jobid", "0")
     # ``8_3`` and ``8+1`` name a job as well.
-    if not number[:1].isdecimal():
+    if not is_digits(number[:1]):
         raise CommandFailed(f'srun: error: Invalid numeric value "{number}" for --jobid.\n', 1)
 
 
@@ -92,13 +93,16 @@ async def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[StepPart]:
                 # So few tasks do not need all the nodes of the job.
                 order.nodes_min = order.nodes_max = min(order.nodes_max, order.ntasks)
             await with_nodes(call, order)
-            parts.append(await _part(call, job, group, order, line.rest))
+            text = await program_text(call, order, line.rest)
+            parts.append(_part(call, job, group, order, line.rest, text))
     return parts
 
 
-async def _part(call: Call, job: Job, group: int, order: JobOrder, argv: list[str]) -> StepPart:
+def _part(
+    call: Call, job: Job, group: int, order: JobOrder, argv: list[str], text: str
+) -> StepPart:
     members = members_of(call.context.host.cluster, job, group)
-    return StepPart(order, argv, members, await programs(call, order, argv))
+    return StepPart(order, argv, members, programs(order, argv, text))
 
 
 def _groups(given: dict[str, str], number: int) -> list[int]:
@@ -121,7 +125,7 @@ def _of_group(job: Job, group: int) -> list[tuple[str, str]]:
 
 async def _job(call: Call, text: str) -> Job:
     cluster = call.context.host.cluster
-    number = int(text) if text.isdecimal() and len(text) < 16 else 0
+    number = int(text) if is_digits(text) and len(text) < 16 else 0
     job = cluster.jobs.get(number)
     if job is not None and job.state is JobState.SCHEDULED:
         # A script may ask before the news of its own start is here.
@@ -152,15 +156,13 @@ async def _alone(call: Call, lines: list[Parsed]) -> Answer:
         await with_nodes(call, order)
     if orders[0].has("test-only"):
         return await tried_alone(call, orders[0])
+    texts = [
+        await program_text(call, order, line.rest)
+        for order, line in zip(orders, lines, strict=True)
+    ]
     job = await allocate(call, orders, lines[0].rest[0].rpartition("/")[2])
-    detail = detail_of(job.spec)
-    parts = []
-    for group, (order, line) in enumerate(zip(orders, lines, strict=True)):
-        order.nodes_min = order.nodes_max = 0
-        order.ntasks = order.ntasks or (detail.het_tasks or (detail.ntasks,))[group]
-        parts.append(await _part(call, job, group, order, line.rest))
     try:
-        answer = await _step(call, job, parts)
+        answer = await _step(call, job, _own_parts(call, job, orders, lines, texts))
     except Stopping:
         # Its tasks go on without us, and the job ends when they have.
         raise
@@ -169,6 +171,19 @@ async def _alone(call: Call, lines: list[Parsed]) -> Answer:
         raise
     give_back(call, job.id, answer.code)
     return answer
+
+
+def _own_parts(
+    call: Call, job: Job, orders: list[JobOrder], lines: list[Parsed], texts: list[str]
+) -> list[StepPart]:
+    """Each command with the group that was allocated for it."""
+    detail = detail_of(job.spec)
+    parts = []
+    for group, (order, line, text) in enumerate(zip(orders, lines, texts, strict=True)):
+        order.nodes_min = order.nodes_max = 0
+        order.ntasks = order.ntasks or (detail.het_tasks or (detail.ntasks,))[group]
+        parts.append(_part(call, job, group, order, line.rest, text))
+    return parts
 
 
 async def _step(call: Call, job: Job, parts: list[StepPart]) -> Answer:

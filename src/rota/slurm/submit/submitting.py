@@ -114,7 +114,7 @@ def _plain_field(error: Rejected) -> str:
 
 def in_slurms_words(error: Rejected) -> NotTaken:
     field = _plain_field(error)
-    if field == "resources.memory":
+    if field == "resources.memory_mib":
         return NotTaken(UNAVAILABLE, "Memory specification can not be satisfied")
     if field.startswith("resources."):
         return NotTaken(UNAVAILABLE)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from rota.digits import is_digits
+
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 _UNITS = "KMGTP"
 #: What Slurm holds for "no such index"; it shows through in the file names of waiting arrays.
@@ -82,7 +84,7 @@ def _fixed_zone(name: str) -> tzinfo:
     """``UTC+3`` of POSIX, which is three hours *behind* UTC; anything odd is UTC, as in libc."""
     tail = name.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz<>")
     sign, digits = (tail[:1], tail[1:]) if tail[:1] in "+-" else ("+", tail)
-    if not digits.isascii() or not digits.isdecimal() or int(digits) > 24 or int(digits) == 0:
+    if not is_digits(digits) or int(digits) > 24 or int(digits) == 0:
         return UTC
     hours = int(digits) % 24
     return timezone(timedelta(hours=-hours if sign == "+" else hours))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from rota.digits import is_digits
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -28,4 +30,4 @@ def _value(mark: re.Match[str], values: Mapping[str, str]) -> str:
     value = values.get(letter)
     if value is None:
         return mark[0]
-    return value.zfill(min(int(width), 10)) if width and value.isdecimal() else value
+    return value.zfill(min(int(width), 10)) if width and is_digits(value) else value

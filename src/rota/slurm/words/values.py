@@ -7,6 +7,8 @@ import signal as signals
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
+from rota.digits import is_digits
+
 if TYPE_CHECKING:
     from datetime import tzinfo
 
@@ -95,7 +97,7 @@ def gres(text: str) -> list[tuple[str, int]]:
 def signal_number(text: str) -> int:
     """``USR1``, ``SIGUSR1`` or ``10``."""
     word = text.strip().upper()
-    if word.isdecimal() and 0 < int(word) < signals.NSIG:
+    if is_digits(word) and 0 < int(word) < signals.NSIG:
         return int(word)
     name = word if word.startswith("SIG") else f"SIG{word}"
     known = getattr(signals, name, None) if re.fullmatch(r"SIG[A-Z0-9]+", name) else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.errors import Rejected
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -45,6 +46,6 @@ class PageRequest(NamedTuple):
     def number(self, name: str, default: int, most: int) -> int:
         """A parameter from 0 to ``most``."""
         text = self.query.get(name, str(default))
-        if not (text.isascii() and text.isdecimal() and len(text) < 10 and int(text) <= most):
+        if not (is_digits(text) and len(text) < 10 and int(text) <= most):
             raise Rejected.bad(name, text[:40], f"a number from 0 to {most}")
         return int(text)
