@@ -1,9 +1,10 @@
 """How a controller starts on the record of years: ``python -m bench.years [FINISHED] [WAITING]``.
 
-Writes a SQLite database of many finished jobs, in sealed pages as they are an hour after their
+Writes a database of many finished jobs, in sealed pages as they are an hour after their
 end, and of some that wait, each with a command of its own; then a fresh process opens it, builds
-the state and takes one submit. With a FOLDER as the third word the database is kept and used again:
-ten millions take 6.4 GB. Not a section of ``script/bench``.
+the state and takes one submit. It is SQLite; with a FOLDER as the third word it is kept and used
+again: ten millions take 6.4 GB. With the URL of an empty database there it is PostgreSQL. Not a
+section of ``script/bench``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from bench import gauge
 from rota.controller.commands.commands import Submission, Submit
 from rota.controller.loop import Host
 from rota.core.changes.events import NodeSilent, Recorded
@@ -26,7 +28,8 @@ from rota.core.facts.node import Allocation
 from rota.core.facts.states import Cause, JobState, Phase
 from rota.core.facts.tenant import Access, Actor
 from rota.store import rows, statements
-from rota.store.open import open_store
+from rota.store.api import Batch
+from rota.store.open import is_postgres, open_store
 from rota.store.writer import InlineWriter
 
 if TYPE_CHECKING:
@@ -90,10 +93,27 @@ def write(path: Path, finished: int, waiting: int) -> None:
     store.close()
 
 
-async def start(path: Path) -> None:
+def write_server(url: str, finished: int, waiting: int) -> None:
+    import psycopg
+
+    store = open_store(url)
+    columns = ", ".join(statements.JOB_COLUMNS)
+    into = f"COPY jobs ({columns}) FROM STDIN".encode()
+    with psycopg.connect(url) as own, own.cursor() as cursor, cursor.copy(into) as stream:
+        for row in record(finished, waiting):
+            stream.write_row(row)
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("VACUUM ANALYZE jobs")
+    store.commit(Batch(events=[Recorded(1, time.time(), "", NodeSilent(node="box", note="gone"))]))
+    while store.seal_outcomes(limit=64):
+        pass
+    store.close()
+
+
+async def start(place: str) -> None:
     """What a controller does until it has taken its first submit."""
     began_s = time.monotonic()
-    store = open_store(str(path))
+    store = open_store(place)
     host = Host(store, InlineWriter(store))
     ticking = asyncio.create_task(host.run())
     spec = JobSpec(name="first", user="ann", command=("true",))
@@ -104,7 +124,7 @@ async def start(path: Path) -> None:
     ended = sum(host.cluster.ids.ended.counts.values())
     print(f"{ended:,} finished and {len(host.cluster.jobs):,} waiting jobs; first submit after")
     print(f"{wall_s:.1f} s, {usage.ru_utime + usage.ru_stime:.1f} s of CPU time with imports,")
-    print(f"{usage.ru_maxrss >> 10} MiB at the most")
+    print(f"{gauge.memory_mib('VmHWM'):.0f} MiB at the most")
     host.stop()
     await ticking
     store.close()
@@ -112,15 +132,20 @@ async def start(path: Path) -> None:
 
 def main(words: list[str]) -> None:
     if words[:1] == ["start"]:
-        asyncio.run(start(Path(words[1])))
+        asyncio.run(start(words[1]))
         return
     finished = int(words[0]) if words else FINISHED
     waiting = int(words[1]) if words[1:] else WAITING
     with tempfile.TemporaryDirectory() as own:
-        path = Path(words[2] if words[2:] else own) / "rota.db"
-        if not path.exists():
-            write(path, finished, waiting)
-        subprocess.run([sys.executable, "-m", "bench.years", "start", str(path)], check=True)
+        place = words[2] if words[2:] else own
+        if is_postgres(place):
+            write_server(place, finished, waiting)
+        else:
+            path = Path(place) / "rota.db"
+            place = str(path)
+            if not path.exists():
+                write(path, finished, waiting)
+        subprocess.run([sys.executable, "-m", "bench.years", "start", place], check=True)
 
 
 if __name__ == "__main__":

@@ -94,7 +94,10 @@ def hand_over(heads: Heads, to: Box) -> None:
     """Where ``to`` is the only one that waits: a head that has just ended is listed for a while."""
     waits = [f"{heads.url(to)} stands by"]
     until(lambda: _standing_by(heads.leader.rota("status").stdout) == waits, "the head to stand by")
-    assert heads.leader.rota("failover").stdout == f"{heads.url(to)} takes over\n"
+    leader = heads.leader
+    # It is refused as long as the other one has not read the state.
+    said = until(lambda: leader.rota("failover", check=False).stdout, "a head that can take over")
+    assert said == f"{heads.url(to)} takes over\n"
     until(lambda: heads.leads(to), "the successor")
 
 

@@ -7,6 +7,7 @@ import contextlib
 import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -39,6 +40,7 @@ MANY, AT_ONCE = 20, 3
 RUNNING = 200 if FAULTS >= MANY else 40
 #: So long a submit may be held up by a fault, where there are many of them.
 HELD_UP_MAX_S = 5.0
+PYTHONPATH = os.environ.get("PYTHONPATH", "")
 #: So many submit one job after the other while the lead is handed over.
 SUBMITTERS = 4
 
@@ -253,11 +255,108 @@ def test_a_job_and_its_node_go_on_when_the_leader_is_killed(
     assert (work / "ran").read_text() == "once\n"
 
 
+#: What Python reads at its start: another machine, whose wall clock is an hour ahead.
+AHEAD = """
+import time
+import rota.keeper.processes
+rota.keeper.processes.boot_id = lambda: "another machine"
+_right = time.time
+time.time = lambda: _right() + 3600.0
+"""
+
+
+def test_a_limit_holds_though_the_clock_of_the_next_head_is_an_hour_ahead(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    heads = Heads(tmp_path, postgres_url)
+    first, second = heads.boxes
+    (tmp_path / "sitecustomize.py").write_text(AHEAD)
+    second.env["PYTHONPATH"] = os.pathsep.join(filter(None, [str(tmp_path), PYTHONPATH]))
+    try:
+        heads.up()
+        heads.join()
+        client, work = heads.client(), first.work
+        body = {"command": "while [ ! -e go ]; do sleep 0.1; done", "workdir": str(work)}
+        job = client.post("/jobs", {**body, "time_limit_s": 600}, key=new_key())["id"]
+        until(lambda: client.get(f"/jobs/{job}")["state"] == "running", "the job")
+        until(lambda: "3600 s ahead" in first.rota("status").stdout, "a word of the clock")
+        doctor = first.rota("doctor", check=False).stdout
+
+        os.kill(heads.pid(first), signal.SIGKILL)
+        until(lambda: heads.leads(second), "the second head")
+        later = submit(client, work, "true")
+
+        assert f"{heads.url(second)}, its clock 3600 s ahead of the database's" in doctor
+        assert ended(client, later) == "completed"
+        assert client.get(f"/jobs/{job}")["state"] == "running"
+        (work / "go").touch()
+        assert ended(client, job) == "completed"
+    finally:
+        heads.close()
+
+
+def test_a_head_with_another_key_is_refused_and_one_that_lost_it_is_not_picked(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    heads = Heads(tmp_path, postgres_url)
+    first, second = heads.boxes
+    right, own = (tmp_path / "seal.key").read_bytes(), tmp_path / "own.key"
+    own.write_bytes(Fernet.generate_key())
+    own.chmod(0o600)
+    second.env["ROTA_SERVER_SECRETS_KEY_FILE"] = str(own)
+    try:
+        first.up("--standby")
+        refused = second.rota("up", "--detach", "--standby", check=False)
+        own.write_bytes(right)
+        second.up("--standby")
+        until(lambda: "s behind" in first.rota("status").stdout, "a head that can take over")
+
+        own.write_bytes(Fernet.generate_key())
+        until(lambda: "cannot take over" in first.rota("status").stdout, "a word of the key")
+        kept = first.rota("failover", check=False)
+        own.write_bytes(right)
+        until(lambda: "cannot take over" not in first.rota("status").stdout, "the key again")
+        first.rota("failover")
+        until(lambda: heads.leads(second), "the successor")
+
+        assert refused.returncode == 2
+        assert "the database was sealed with a key that is not there" in refused.stderr
+        assert kept.returncode == 2
+        assert "no head can take over" in kept.stderr
+    finally:
+        heads.close()
+
+
+def test_a_job_whose_packed_folder_stayed_with_the_old_leader_is_held(
+    new_heads: Callable[..., Heads],
+) -> None:
+    heads = new_heads()
+    heads.join()
+    first, second = heads.boxes
+    project = heads.root / "project"
+    project.mkdir()
+    (project / "train.sh").write_text("echo trained > $OUT\n")
+    env = {"OUT": str(heads.root / "out")}
+    words = ("--env", "OUT", "--bundle", str(project), "--hold", "--", "sh", "train.sh")
+    job = first.submit(*words, env=env)
+    until(lambda: "s behind" in first.rota("status").stdout, "a head that can take over")
+    first.rota("failover")
+    until(lambda: heads.leads(second), "the successor")
+
+    second.rota("release", str(job))
+    until(lambda: "is not on the head that leads" in second.why(job), "the job to be held")
+    shutil.copytree(first.state / "bundles", second.state / "bundles")
+    second.rota("release", str(job))
+
+    assert second.ended(job)["state"] == "completed"
+    assert (heads.root / "out").read_text() == "trained\n"
+
+
 def test_a_hand_over_refuses_nobody(new_heads: Callable[..., Heads]) -> None:
     heads = new_heads()
     heads.join()
     client, work = heads.client(), heads.boxes[0].work
-    until(lambda: "stands by" in heads.leader.rota("status").stdout, "a head that stands by")
+    until(lambda: "s behind" in heads.leader.rota("status").stdout, "a head that stands by")
     first, done, refused = heads.leader, threading.Event(), list[str]()
     jobs: dict[int, float] = {}
 

@@ -13,6 +13,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from rota.believed_time import DAY_S
+from rota.store.open import open_store
 from tests.journeys.box import Box, until
 
 if TYPE_CHECKING:
@@ -217,3 +219,45 @@ def test_the_whole_story_on_postgresql_with_the_controller_killed_in_it(
 
 def _seconds(moment: str) -> float:
     return datetime.fromisoformat(moment).timestamp()
+
+
+@pytest.mark.parametrize("kind", ["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
+def test_after_kill_9_an_element_that_was_forgotten_on_purpose_still_counts_as_failed(
+    new_box: Callable[..., Box], request: pytest.FixtureRequest, kind: str
+) -> None:
+    box = new_box()
+    database = str(box.state / "rota.db")
+    if kind == "postgres":
+        database = box.env["ROTA_SERVER_DATABASE"] = request.getfixturevalue("postgres_url")
+    box.up()
+    command = f"case $ROTA_ARRAY_INDEX in 0) exit 3;; 1) exit 0;; *) {UNTIL_GO};; esac"
+    array = box.job(command, array="0-2")
+    failed = array + 1
+    child = box.job("touch ran", depends_on=[{"kind": "after-ok", "job": array}])
+    box.reach(failed, "failed")
+    box.reach(array + 2, "completed")
+    box.reach(array + 3, "running")
+
+    kill_all(box)
+    let_pass(database, 100 * DAY_S)
+    box.up()
+    until(lambda: box.api("GET", f"/jobs/{failed}")[0] != 200, "the failed element to be forgotten")
+    kill_all(box)
+    box.up()
+    (box.work / "go").touch()
+
+    assert box.ended(child)["state"] == "cancelled"
+    assert box.read("ran") == ""
+
+
+def kill_all(box: Box) -> None:
+    box.kill("supervisor", "controller", "agent")
+    until(lambda: not box.pid("controller"), "the controller to be gone")
+
+
+def let_pass(database: str, seconds: float) -> None:
+    """As if what has ended were older by so much."""
+    store = open_store(database)
+    age = "UPDATE jobs SET created_at = created_at - ?, completed_at = completed_at - ?"
+    store.driver.write([(f"{age} WHERE completed_at IS NOT NULL", (seconds, seconds))])
+    store.close()

@@ -64,6 +64,28 @@ def test_what_is_in_an_archive_is_not_written_again(sqlite_store, tmp_path):
     assert len([*read.all_events()]) == 63
 
 
+def test_no_more_than_a_group_is_in_memory_however_much_there_is(sql_place, tmp_path, monkeypatch):
+    monkeypatch.setattr(archive, "GROUP", 50)
+    store, log = sql_place.open(), Log()
+    every = [job(n, JobState.COMPLETED, at_s=OLD_S + n % 7) for n in range(1, 501)]
+    store.commit(log.submitted(*every[:400:2]))
+    archive.write(store, tmp_path, BEFORE_S)
+    store.commit(log.submitted(*every[1:400:2], *every[400:]))
+    read, sizes = store.driver.read, list[int]()
+
+    def counted(text: str, values: object = ()) -> list[tuple[object, ...]]:
+        found = read(text, values)
+        sizes.append(len(found))
+        return found
+
+    monkeypatch.setattr(store.driver, "read", counted)
+    written = archive.write(store, tmp_path, BEFORE_S)
+
+    assert written.jobs == 300
+    assert max(sizes) < 100
+    assert open_archive(tmp_path).list_jobs(JobFilter(), limit=1000) == every
+
+
 def test_the_columns_can_be_read_by_any_program(sqlite_store, tmp_path):
     fill(sqlite_store)
 

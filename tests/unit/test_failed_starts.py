@@ -8,7 +8,7 @@ from rota.controller.commands import commands as cmd
 from rota.controller.recover import recover
 from rota.core.changes import events as ev
 from rota.core.changes.compare import differences, fold
-from rota.core.facts.faults import Fault, fault_of
+from rota.core.facts.faults import NO_BUNDLE, Fault, fault_of
 from rota.core.facts.node import Node
 from rota.core.facts.placing import Placement
 from rota.core.facts.states import Blame, Cause
@@ -82,6 +82,21 @@ def test_what_the_job_brought_about_ends_it_and_says_nothing_about_the_node(deta
     assert (scene.state(job), scene.cause(job)) == ("failed", f"start_failed: {detail}")
     assert scene.cluster.nodes["box"].failed_starts == ()
     assert fault_of(scene.job(job).tasks[0].attempts[0]) is Fault.PROGRAM
+
+
+def test_a_job_whose_packed_folder_another_head_has_waits_until_it_is_released():
+    scene = Scene(starts=False)
+    job = scene.submit("job", retries=0)
+
+    fail_start(scene, job, f"bundle 0123456789ab: {NO_BUNDLE}")
+    held = scene.state(job), scene.job(job).held_note
+    scene.release(job)
+    scene.start(job)
+
+    assert held[0] == "held"
+    assert "is not on the head that leads" in held[1]
+    assert scene.is_running(job)
+    assert scene.job(job).retries_used == 0
 
 
 @pytest.mark.parametrize("detail", OF_THE_NODE)

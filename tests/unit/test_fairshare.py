@@ -707,3 +707,17 @@ def test_the_simple_form_counts_nothing_but_devices_where_there_are_any():
     live, past, idle = ratios(books, "live", "past", "idle")
 
     assert live == past == idle
+
+
+def test_use_is_known_by_day_for_a_year_and_after_a_restart():
+    scene, used = Scene(cpus=1), []
+    for pause_days in (364, 3, 0):
+        job = scene.submit()
+        scene.pass_time(HOUR_S)
+        scene.finish(job)
+        scene.restart()
+        (usage,) = scene.cluster.accounts.usage.values()
+        used.append(usage.since(0.0).cpu_s)
+        scene.pass_time(pause_days * DAY_S)
+
+    assert used == [pytest.approx(count * HOUR_S) for count in (1, 2, 2)]

@@ -59,6 +59,7 @@ from rota.controller.chores.retention import (
 )
 from rota.controller.chores.rounds import begin
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
+from rota.controller.clock import Clock
 from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy, SetQuotaProvider
 from rota.controller.launches.launch import (
     CHECKPOINT_DIR,
@@ -185,7 +186,7 @@ async def _serve(plan: ControllerPlan, folder: Path, sockets: list[socket.socket
     forgetting.append(begin("watching the use of quotas", QuotaWatch(host).run))
     for door in typed:
         await door.start()
-    remark = ""
+    remark = turn.remark(plan)
     if not plan.standby:  # A head has a port of its own, and is waited for.
         own = sockets[-1].getsockname()[1]
         remark = await asyncio.to_thread(neighbour, plan.port, own, plan.runs_jobs)
@@ -252,6 +253,7 @@ def _host(
         job_key=read_key(folder),
         vault=open_vault(plan.secrets_key_file, begun.store),
         ended=begun.ended,
+        clock=Clock(begun.store.now_s),
     )
 
 

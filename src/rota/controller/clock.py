@@ -1,5 +1,8 @@
 """The controller's clock, and what it does about a wall clock that was set while it was away.
 
+Heads that share a database go by the wall clock of its server: with those of their own machines the
+next one to lead would find that jobs have run for longer, or for less, than they have.
+
 Beside the state stands by how much its times are ahead of the clock that never jumps, and of which
 boot that is. A controller that starts in the same boot and finds another difference knows that the
 wall clock was set, and by how much: then a tick moves the times of unfinished work by as much.

@@ -30,7 +30,7 @@ log = logging.getLogger("rota.controller")
 PAGE = 2000
 
 
-class _OwnClock(Clock):
+class SharedClock(Clock):
     """The times on record are those of the head that leads: there is nothing to move."""
 
     def moved_s(self, store: Store, next_seq: int) -> float:
@@ -40,8 +40,8 @@ class _OwnClock(Clock):
 class Follower(Host):
     """``snapshot`` shows one moment, ``ahead`` what is committed at each."""
 
-    def __init__(self, snapshot: Store, ahead: Store) -> None:
-        super().__init__(snapshot, InlineWriter(snapshot), clock=_OwnClock())
+    def __init__(self, snapshot: Store, ahead: Store, clock: Clock | None = None) -> None:
+        super().__init__(snapshot, InlineWriter(snapshot), clock=clock or SharedClock())
         self.store = ahead
         self._level_s = time.monotonic()
 

@@ -70,10 +70,7 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
         cluster.accounts.put_token(token)
     for user, key, first in snapshot.keys:
         cluster.ids.remember(user, key, first)
-    for number, codes in snapshot.pages:
-        cluster.ids.ended.put_page(number, codes)
-    for job_id, state in snapshot.outcomes:
-        cluster.ids.ended.put(job_id, state)
+    _add_ended(cluster, snapshot)
     _add_work(cluster, snapshot)
     let_in_all(cluster)
     for reservation in cluster.reservations.values():
@@ -84,6 +81,16 @@ def recover(snapshot: Snapshot, ended: Ledger | None = None) -> Cluster:
         set_drain_timer(cluster, node)
         set_end_timer(cluster, node)
     return cluster
+
+
+def _add_ended(cluster: Cluster, snapshot: Snapshot) -> None:
+    """What is known of all that is over."""
+    for number, codes in snapshot.pages:
+        cluster.ids.ended.put_page(number, codes)
+    for job_id, state in snapshot.outcomes:
+        cluster.ids.ended.put(job_id, state)
+    for span in snapshot.spans:
+        cluster.ids.ended.put_span(*span)
 
 
 def _add_work(cluster: Cluster, snapshot: Snapshot) -> None:

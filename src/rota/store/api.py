@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 import msgspec
 
 from rota.core.changes.events import ElementExpanded, Recorded
+from rota.core.derived.ids import Span
 from rota.core.derived.usage import Usage
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
@@ -66,8 +67,11 @@ class Snapshot(msgspec.Struct):
     arrays: list[Array] = []
     #: Final state of every finished job that has a row: (id, state).
     outcomes: list[tuple[int, JobState]] = []
-    #: The same of ids of which nothing can change any more: (number of the page, its codes).
+    #: The same of ids whose rows are gone, or of which nothing can change any more: (number of the
+    #: page, its codes).
     pages: list[tuple[int, bytes]] = []
+    #: Elements of arrays whose rows are gone, which were cut off together.
+    spans: list[Span] = []
     #: (user, key, first id) of the submits of the 24 h before the newest event, by id.
     keys: list[tuple[str, str, int]] = []
     nodes: list[Node] = []

@@ -8,10 +8,12 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
+from rota.core.derived.ids import Ledger
 from rota.core.facts.errors import Unavailable
 from rota.core.facts.site.audit import Audited
 from rota.core.facts.states import JobState
 from rota.store import rows
+from rota.store.outcomes import put_array
 
 
 class DiskFault(StrEnum):
@@ -92,6 +94,8 @@ class Tables:
         self.bookmarks: dict[str, str] = {}
         self.audit: list[Audited] = []
         self.answers: dict[str, tuple[float, bytes]] = {}
+        #: How those ended that were pruned.
+        self.gone = Ledger()
         self.next_id = 1
         self.next_seq = 1
         self.last_s = 0.0
@@ -146,9 +150,11 @@ class Tables:
     def _prune(self, jobs: list[int], arrays: list[int], events: list[int]) -> None:
         gone = set(events)
         for job_id in jobs:
-            del self.uids[self.jobs.pop(job_id).uid]
+            job = self.jobs.pop(job_id)
+            del self.uids[job.uid]
+            self.gone.put(job_id, job.state)
         for array_id in arrays:
-            del self.arrays[array_id]
+            put_array(self.gone, rows.decode_array(self.arrays.pop(array_id).body, None))
             self.sweeps.pop(array_id, None)
         for about in (*jobs, *arrays):
             gone.update(self.seqs_about.pop(about, ()))

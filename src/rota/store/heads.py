@@ -8,6 +8,7 @@ by a row that stays the same: then the server is asked to end its connection.
 
 from __future__ import annotations
 
+import re
 import time
 from typing import TYPE_CHECKING
 
@@ -16,11 +17,13 @@ import psycopg
 
 from rota.core.facts.errors import Unavailable
 from rota.heads import GONE_S
+from rota.store.migrations import HEAD as SCHEMA
 from rota.store.patience import ENCODING, settle
 from rota.store.postgres import CONNECT_TIMEOUT_S, KEEPALIVE_S, LEADER_LOCK, public_name
+from rota.store.rows import FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 #: Rows in ``meta``: one per head, and the one of the head that leads. The store reads and writes
 #: the latter as a bookmark.
@@ -46,6 +49,51 @@ class HeadRecord(msgspec.Struct, frozen=True):
     epoch: int = 0
     #: How many seconds behind it can be read, while it stands by; None: it cannot.
     lag_s: float | None = None
+    #: What it knows of a database: the number of the schema, and of the rows. 0: it did not say.
+    schema: int = 0
+    rows: int = 0
+    #: By how much its wall clock is ahead of the database's; None: it did not say.
+    ahead_s: float | None = None
+    #: Why it cannot lead; empty: it can.
+    unfit: str = ""
+
+    @property
+    def database(self) -> tuple[int, int]:
+        """Of two heads the one with the lower numbers cannot lead after the other one."""
+        return self.schema, self.rows
+
+    @property
+    def age(self) -> tuple[list[int], tuple[int, int]]:
+        """Of two heads the newer one has the higher value."""
+        return [int(digits) for digits in re.findall(r"\d+", self.version)], self.database
+
+    def barred(self, leader: HeadRecord) -> str:
+        """Why it must not lead after this leader; empty: it may."""
+        if not self.unfit and self.age < leader.age:
+            return f"runs an older Rota ({self.version})"
+        return self.unfit
+
+    def doubt(self, leader: HeadRecord) -> str:
+        """Why the leader must not hand over to it now; empty: it may."""
+        if why := self.barred(leader):
+            return why
+        # With another schema it cannot read before it leads.
+        if self.lag_s is None and self.database == leader.database:
+            return "has not read the state yet"
+        return ""
+
+    def gives_way(self, others: Iterable[HeadRecord]) -> bool:
+        """Whether another one that stands by is the better successor: newer, or up to date."""
+        return any(not other.unfit and other._worth > self._worth for other in others)
+
+    @property
+    def _worth(self) -> tuple[object, bool]:
+        return self.age, self.lag_s is not None
+
+
+def own_record(url: str, version: str, beat: int, epoch: int) -> HeadRecord:
+    """What a head of this code says of itself."""
+    return HeadRecord(url, version, beat, epoch, schema=int(SCHEMA), rows=FORMAT)
 
 
 class Lookout:
@@ -91,6 +139,12 @@ class Lookout:
         """As ``Store.bookmark``, for one who does not lead; empty before there are any tables."""
         found = self._ask("SELECT value FROM meta WHERE key = %s", f"bookmark {name}")
         return str(found[0][0]) if found else ""
+
+    def ahead_s(self) -> float:
+        """By how much our wall clock is ahead of the database's."""
+        began_s = time.time()
+        ((said,),) = self._ask("SELECT extract(epoch FROM clock_timestamp())::text")
+        return (began_s + time.time()) / 2 - float(said)
 
     def depose(self) -> bool:
         """End the connection of who holds the lock. Whether anybody held it."""

@@ -98,6 +98,8 @@ class MemoryStore:
             jobs=[rows.decode_job(job.body) for job in jobs if job.state not in FINAL],
             arrays=arrays,
             outcomes=[(job.id, job.state) for job in jobs if ended and job.state in FINAL],
+            pages=tables.gone.pages() if ended else [],
+            spans=[*tables.gone.spans] if ended else [],
             keys=self._keys(),
             **{
                 name: [decode(body) for _, body in sorted(tables.records[name].items())]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from math import inf
 from typing import TYPE_CHECKING, Any
 
@@ -64,6 +65,13 @@ class SqlStore:
     @property
     def backlog(self) -> int:
         return self.driver.backlog
+
+    def now_s(self) -> float:
+        """The wall clock of all who share the database: that of its server, where it has one."""
+        if self.local:
+            return time.time()
+        ((now_s,),) = self.driver.read("SELECT extract(epoch FROM clock_timestamp())::float8")
+        return float(now_s)
 
     def lead(self) -> None:
         """Take over from the controller that led before."""
@@ -135,7 +143,7 @@ class SqlStore:
             table: [decode(body) for (body,) in read(f"SELECT body FROM {table} ORDER BY key")]
             for table, decode in rows.RECORDS.items()
         }
-        pages, outcomes = ended_jobs.load(self.driver) if ended else ([], [])
+        known = ended_jobs.load(self.driver) if ended else ended_jobs.KnownEnds([], [], [])
         return Snapshot(
             cluster_id=cluster_id,
             next_id=marks.next_id,
@@ -145,8 +153,7 @@ class SqlStore:
                 rows.decode_array(body, sweep)
                 for body, sweep in read("SELECT body, sweep FROM arrays ORDER BY id")
             ],
-            outcomes=outcomes,
-            pages=pages,
+            **known._asdict(),
             keys=self._keys(marks.last_s - rows.KEY_WINDOW_S),
             **records,
         )
@@ -265,10 +272,10 @@ class SqlStore:
 
     def seal_outcomes(self, *, limit: int = 8) -> int:
         """Write down how old jobs ended, a page of ids at a time; see ``outcomes.py``."""
-        fresh = ended_jobs.sealable(self.driver, read_marks(self.driver).next_id, limit)
-        if fresh:
-            self.driver.write(list(statements.insert_blobs(fresh)))
-        return len(fresh)
+        found, plan = ended_jobs.seal(self.driver, read_marks(self.driver).next_id, limit)
+        if plan:
+            self.driver.write(plan)
+        return found
 
     def pack(self, before_s: float, *, now_s: float = inf, limit: int = 100) -> int:
         """Pack what was written before a time; see ``packing.py`` and ``log/paging.py``."""

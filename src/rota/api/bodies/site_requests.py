@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 from rota.api.bodies.mib import TakesMib
 from rota.api.bodies.queue_requests import QueueRequest
 from rota.api.bodies.request_fields import BIG, JobType, Line, Seconds, Short, Words, says
+from rota.core.derived.usage import DAY_S, DAYS_KEPT
 
 Ceiling = Annotated[int, Meta(ge=0, le=BIG)] | UnsetType | None
 Index = Annotated[int, Meta(ge=0, le=65_535)]
@@ -77,8 +78,8 @@ class QuotaRequest(
     ] = {}
     borrow: Annotated[bool | None, says("Whether more than `soft` may be borrowed at all")] = None
     period_s: Annotated[
-        Annotated[int, Meta(ge=3600, le=62 * 86400)] | None,
-        says("The period of `gpu_hours` and `cost`, up to 62 days"),
+        Annotated[int, Meta(ge=3600, le=DAYS_KEPT * DAY_S)] | None,
+        says("The period of `gpu_hours` and `cost`, up to 366 days"),
     ] = None
 
 

@@ -22,7 +22,7 @@ from rota.api.auth import LOCAL
 from rota.api.context import Settings
 from rota.api.people import PEOPLE
 from rota.controller.chores.garbage import quiet_collector
-from rota.controller.follower import Follower
+from rota.controller.follower import Follower, SharedClock
 from rota.core.facts.errors import RotaError
 from rota.heads import LAG_HEADER, MAX_LAG_HEADER
 from rota.store.open import open_frozen
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from rota.api.plan import ControllerPlan
     from rota.core.derived.ids import Ledger
     from rota.store.api import Store
+    from rota.store.sql import SqlStore
 
 log = logging.getLogger("rota.controller")
 
@@ -84,6 +85,10 @@ def parsed(head: bytes) -> RequestHead | None:
     return RequestHead(
         words[0], words[1], [(key.strip().lower(), value.strip()) for key, value in pairs]
     )
+
+
+def _follower(snapshot: SqlStore, ahead: SqlStore) -> Follower:
+    return Follower(snapshot, ahead, SharedClock(ahead.now_s))
 
 
 class Reader:
@@ -143,7 +148,7 @@ class Reader:
         try:
             snapshot = await asyncio.to_thread(open_frozen, self._plan.database)
             try:
-                follower = await asyncio.to_thread(Follower, snapshot, ahead)
+                follower = await asyncio.to_thread(_follower, snapshot, ahead)
             finally:
                 snapshot.close()
             yield follower

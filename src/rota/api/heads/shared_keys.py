@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 
 from rota.api.door.certificate import CERTIFICATE, KEY
 from rota.controller.agents.job_tokens import KEY_FILE
-from rota.core.facts.errors import Unavailable
+from rota.controller.launches.vault import refuse_other_key
+from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +28,8 @@ SHARED = (CERTIFICATE, KEY, KEY_FILE)
 
 
 def take(folder: Path, vault: Vault, bookmark: Callable[[str], str]) -> None:
-    """Put what the others share into the state folder."""
+    """Put what the others share into the state folder. ``Rejected``: our key opens none of it."""
+    refuse_other_key(vault, bookmark)
     for name in SHARED:
         sealed = bookmark(_bookmark(name))
         path = folder / name
@@ -35,7 +37,7 @@ def take(folder: Path, vault: Vault, bookmark: Callable[[str], str]) -> None:
             continue
         body = vault.open(base64.b64decode(sealed))
         if not body:
-            raise Unavailable(f"{name}, which the heads share, cannot be opened with our key file")
+            raise Rejected(f"{name}, which the heads share, cannot be opened with our key file")
         _write(path, body)
 
 

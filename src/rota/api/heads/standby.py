@@ -2,6 +2,8 @@
 
 It says in the database that it is there, looks whether the one that leads still speaks, and stands
 in line for the lock all the while: when the leader ends, PostgreSQL hands the lock over at once.
+A head that could not lead, for it cannot open what is sealed or does not know the schema, says so
+and stands beside the line; so does one while a better successor stands in it.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from rota.api.heads.reading import Reader
 from rota.api.heads.turn import LeadingStart
 from rota.api.heads.waiting_room import WaitingRoom
 from rota.controller.chores.rounds import begin
-from rota.controller.launches.vault import read_vault
+from rota.controller.launches.vault import read_vault, refuse_other_key
 from rota.core.facts.errors import Rejected, RotaError, Unavailable
 from rota.store.errors import NotLeading
 from rota.store.heads import SILENT_S, UNNAMED_S, Attention, HeadRecord
@@ -74,6 +76,10 @@ class Standby:
         self._plan, self._folder, self._me = plan, folder, me
         self._lookout = open_lookout(plan.database)
         self._attention = Attention()
+        #: The other heads that stand by.
+        self._others = Attention()
+        #: What it said of itself last.
+        self._said = me(0, 0)
         self._reader = Reader(plan)
         self._room = WaitingRoom(sockets, self._reader)
         self._beat = 0
@@ -92,7 +98,9 @@ class Standby:
             await self._room.close()
 
     async def _wait(self, waits: Callable[[], None], stop: asyncio.Event) -> LeadingStart | None:
+        """``Rejected``: the others have led with another key, or with a newer Rota."""
         try:
+            await asyncio.to_thread(self._take_keys)
             return LeadingStart(self._lead(await self._try(0.0)))
         except NotLeading:
             pass
@@ -117,21 +125,28 @@ class Standby:
 
     async def _stand_in_line(self, stop: asyncio.Event) -> SqlStore | None:
         while not stop.is_set():
+            if self._said.unfit or self._said.gives_way(self._others.present()):
+                await asyncio.sleep(PAUSE_S)
+                continue
             try:
-                store = await self._try(TRY_S)
+                store = self._lead(await self._try(TRY_S))
             except NotLeading:
                 continue
-            except Unavailable as error:
+            except (Unavailable, Rejected) as error:
                 self._room.trouble = str(error)
                 await asyncio.sleep(PAUSE_S)
                 continue
             log.warning("this head leads now")
-            return self._lead(store)
+            return store
         return None
 
     def _lead(self, store: SqlStore) -> SqlStore:
         """With the keys of those that led before."""
-        shared_keys.take(self._folder, read_vault(self._plan.secrets_key_file), store.bookmark)
+        try:
+            shared_keys.take(self._folder, read_vault(self._plan.secrets_key_file), store.bookmark)
+        except BaseException:
+            store.close()
+            raise
         return store
 
     async def _try(self, wait_s: float) -> SqlStore:
@@ -172,9 +187,18 @@ class Standby:
     def _see(self) -> None:
         self._beat += 1
         lag_s = self._reader.lag_s
-        said = replace(self._me(self._beat, 0), lag_s=None if lag_s is None else round(lag_s, 1))
-        self._lookout.say(said)
         leader = self._lookout.leader()
+        said = replace(
+            self._me(self._beat, 0),
+            lag_s=None if lag_s is None else round(lag_s, 1),
+            ahead_s=round(self._lookout.ahead_s(), 1),
+            unfit=self._unfit(leader),
+        )
+        if said.unfit != self._said.unfit:
+            log.warning("this head %s", said.unfit or "can take over again")
+        self._lookout.say(said)
+        self._said = said
+        self._others.hears({one.url: one for one in self._lookout.heads() if one.url != said.url})
         self._room.leader = leader.url if leader is not None else ""
         if leader is None:
             # One that was cut off before its first word holds the lock, and nobody knows its name.
@@ -186,3 +210,14 @@ class Standby:
             log.warning("%s leads, and has said nothing for %.0f s", name, patience_s)
             self._lookout.depose()
             self._attention.hears({})
+
+    def _unfit(self, leader: HeadRecord | None) -> str:
+        """Why this head could not lead; empty: it could."""
+        if leader is not None and leader.database > self._said.database:
+            return f"cannot take over: {leader.url} has led with a newer Rota ({leader.version})"
+        try:
+            vault = read_vault(self._plan.secrets_key_file)
+            refuse_other_key(vault, self._lookout.bookmark)
+        except Rejected as error:
+            return f"cannot take over: {error}"
+        return ""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import platform
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from rota.core.derived.ids import Ledger
     from rota.store.heads import HeadRecord
     from rota.store.sql import SqlStore
+
+log = logging.getLogger("rota.controller")
 
 
 class LeadingStart(NamedTuple):
@@ -52,7 +56,10 @@ async def first_turn(
     check(plan)
     url = _known_as(plan, url_of(sockets[-1], scheme(plan)))
     standby = Standby(plan, folder, sockets, _head(url))
-    return await standby.wait(lambda: write_record(url, "", standby=True), stop)
+    if said := remark(plan):
+        log.warning("%s", said)
+    waits = partial(write_record, url, "", standby=True, remark=said)
+    return await standby.wait(waits, stop)
 
 
 def begin_reign(
@@ -71,6 +78,16 @@ def begin_reign(
     return [begin("leading", context.reign.run, BEAT_S)]
 
 
+def remark(plan: ControllerPlan) -> str:
+    """What heads that share a database should share, too; empty: they do."""
+    if not plan.standby or plan.bundles.path:
+        return ""
+    return (
+        "each head keeps packed working folders for itself: jobs that wait with one are held after"
+        " a take-over; set bundles.path to a folder that all heads see"
+    )
+
+
 def scheme(plan: ControllerPlan) -> str:
     return "https" if wants_tls(plan.tls, plan.host) else "http"
 
@@ -85,6 +102,6 @@ def _known_as(plan: ControllerPlan, url: str) -> str:
 
 def _head(url: str) -> Callable[[int, int], HeadRecord]:
     """What this head says of itself."""
-    from rota.store.heads import HeadRecord
+    from rota.store.heads import own_record
 
-    return lambda beat, epoch: HeadRecord(url, __version__, beat, epoch)
+    return partial(own_record, url, __version__)

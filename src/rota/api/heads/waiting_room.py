@@ -28,8 +28,9 @@ log = logging.getLogger("rota.controller")
 
 #: Longer requests are not waited for.
 HEAD_BYTES_MAX = 64 * 1024
-#: So long a caller may take to read the answer, and to say what it came to say.
-LINGER_S = 2.0
+#: So long a caller may take to say what it came to say, and as long again to read the answer; and
+#: so long we may take to find that.
+LINGER_S, ANSWER_S = 2.0, 60.0
 _END = b"\r\n\r\n"
 
 
@@ -107,10 +108,20 @@ class _Visitor(asyncio.Protocol):
         self._said = b""
         self._answered = False
         self._transport: asyncio.Transport | None = None
+        self._end: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = transport  # type: ignore[assignment]
-        asyncio.get_running_loop().call_later(LINGER_S, self._close)
+        self._close_after(LINGER_S)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if self._end is not None:
+            self._end.cancel()
+
+    def _close_after(self, seconds: float) -> None:
+        if self._end is not None:
+            self._end.cancel()
+        self._end = asyncio.get_running_loop().call_later(seconds, self._close)
 
     def data_received(self, data: bytes) -> None:
         if self._answered or self._transport is None:
@@ -119,12 +130,14 @@ class _Visitor(asyncio.Protocol):
         if _END not in self._said and len(self._said) < HEAD_BYTES_MAX:
             return
         self._answered = True
+        self._close_after(ANSWER_S)
         self._answering = asyncio.ensure_future(self._give(self._transport))
 
     async def _give(self, transport: asyncio.Transport) -> None:
         address = transport.get_extra_info("peername")
         client = peer_of(transport) or (tuple(address[:2]) if address else None)
         transport.write(await self._answer(self._said, client))
+        self._close_after(LINGER_S)
         # A body may still be on its way: to hang up now would take the answer away with it.
         if transport.can_write_eof() and not transport.is_closing():
             transport.write_eof()

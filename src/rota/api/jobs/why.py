@@ -21,7 +21,7 @@ from rota.api.views.lookup import find
 from rota.api.views.refs import with_refs
 from rota.api.views.views import ref_of, worst
 from rota.controller.commands.submit import USER_PRIORITY_MAX
-from rota.controller.tick.lifecycle import words_for
+from rota.controller.tick.endings import words_for
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Busy, Conflict, IllegalMove, Rejected
 from rota.core.facts.job import Job

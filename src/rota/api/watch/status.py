@@ -63,6 +63,10 @@ class HeadView(msgspec.Struct):
     silent_s: float = 0.0
     #: How many seconds behind one that stands by can be read; null: it cannot.
     lag_s: float | None = None
+    #: By how much its wall clock is ahead of the database's, which all go by; null: not known.
+    ahead_s: float | None = None
+    #: Why it would not take over, in words; empty: it would, or it leads.
+    unfit: str = ""
 
 
 class HandOverView(msgspec.Struct):
@@ -139,14 +143,23 @@ async def status(request: Asking) -> StatusView:
 
 def head_views(context: Context) -> list[HeadView]:
     """All heads, the one that leads first; none where there is but one."""
-    if context.reign is None:
+    reign = context.reign
+    if reign is None:
         return []
-    own = HeadView(context.settings.url, context.settings.version, True)
+    own = HeadView(context.settings.url, context.settings.version, True, ahead_s=reign.ahead_s)
     return [
         own,
         *(
-            HeadView(head.url, head.version, False, round(silent_s, 1), head.lag_s)
-            for head, silent_s in context.reign.others
+            HeadView(
+                url=head.url,
+                version=head.version,
+                leads=False,
+                silent_s=round(silent_s, 1),
+                lag_s=head.lag_s,
+                ahead_s=head.ahead_s,
+                unfit=reign.barred(head),
+            )
+            for head, silent_s in reign.others
         ),
     ]
 

@@ -15,6 +15,7 @@ import click
 from rota.cli.shared import exits, session
 from rota.cli.shared.options import json_option
 from rota.client.errors import ClientError
+from rota.heads import GONE_S, clock_remark
 from rota.paths import config_files, pretended_dir, state_dir
 
 if TYPE_CHECKING:
@@ -201,6 +202,23 @@ def check_notify(status: dict[str, Any]) -> Finding:
     return Finding(WARN, "notify", seen, "see 'rota notify' and controller.log")
 
 
+def check_heads(status: dict[str, Any]) -> Finding:
+    """Whether another head would take over, and whether all have the same time."""
+    heads = status.get("heads") or []
+    if not heads:
+        return Finding(OK, "heads", "one")
+    ready = [one for one in heads if not one["leads"] and one["silent_s"] <= GONE_S]
+    able = [one for one in ready if not one.get("unfit")]
+    told = [f"{len(able)} of {len(heads) - 1} would take over"]
+    told += [f"{one['url']} {one['unfit']}" for one in ready if one.get("unfit")]
+    off = [f"{one['url']}{clock}" for one in heads if (clock := clock_remark(one))]
+    if off:
+        return Finding(WARN, "heads", "; ".join([*told, *off]), "set the clocks by NTP")
+    if len(able) < len(heads) - 1:
+        return Finding(WARN, "heads", "; ".join(told), "see docs/heads.md")
+    return Finding(OK, "heads", told[0])
+
+
 def check_inventory(status: dict[str, Any]) -> Finding:
     """Whether the inventory of GPUs outside answers, where there is one."""
     found = status.get("inventory")
@@ -233,6 +251,7 @@ def examine(environment: Mapping[str, str], cgroup_root: Path) -> list[Finding]:
         *(() if status.get("pretended") else (lambda: check_keeper(folder),)),
         lambda: check_notify(status),
         lambda: check_inventory(status),
+        lambda: check_heads(status),
         lambda: check_cgroup(cgroup_root),
         check_nvml,
     ]

@@ -263,7 +263,8 @@ def _stands_by(place: StateFolder) -> bool:
 def _ready_line(place: StateFolder, pretended: int) -> str:
     if _stands_by(place):
         written = read_json(place.folder / "controller.json")
-        return f"rota stands by at {written['url']}, state in {place.folder}"
+        line = f"rota stands by at {written['url']}, state in {place.folder}"
+        return "\n".join(filter(None, (line, written.get("remark"))))
     with contextlib.suppress(ClientError):
         let_jobs_start(place.client())
     status = place.status()

@@ -19,7 +19,7 @@ from rota.cli.shared.options import json_option
 from rota.core.words.units import format_duration
 from rota.env_file import read_env
 from rota.given_tokens import SEEN_BY_ALL, NoToken, read_token
-from rota.heads import GONE_S
+from rota.heads import GONE_S, clock_remark
 from rota.paths import state_dir as state_folder
 
 if TYPE_CHECKING:
@@ -312,13 +312,16 @@ def _heads(found: list[dict[str, Any]]) -> str:
 
 
 def _role(head: dict[str, Any]) -> str:
-    """Of one that stands by also how far behind it can be read."""
+    """Of one that stands by also how far behind it can be read, or why it would not take over."""
     silent_s, lag_s = head.get("silent_s", 0.0), head.get("lag_s")
     if silent_s > GONE_S:
         return f"silent for {silent_s:.0f} s"
+    clock = clock_remark(head)
     if head["leads"]:
-        return "leads"
-    return "stands by" + ("" if lag_s is None else f", read {lag_s:.1f} s behind")
+        return f"leads{clock}"
+    lag = "" if lag_s is None else f", read {lag_s:.1f} s behind"
+    unfit = f" ({head['unfit']})" if head.get("unfit") else ""
+    return f"stands by{lag}{unfit}{clock}"
 
 
 def _outside(found: dict[str, Any]) -> str:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rota.core.facts.errors import Rejected
+from rota.core.facts.faults import NO_BUNDLE
 from rota.rpc.messages import BundlePart
 
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ class BundleShelf:
         except Rejected as error:
             return BundlePart(asked.request, error=str(error))
         except (OSError, ValueError):
-            return BundlePart(asked.request, error="the controller does not have it any more")
+            return BundlePart(asked.request, error=NO_BUNDLE)
 
     def drop_unused(self, used: frozenset[str], before_s: float) -> int:
         """Remove those that no open job needs and that nobody asked for since. How many."""

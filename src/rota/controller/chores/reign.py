@@ -47,26 +47,36 @@ class Reign:
         self._host, self._lookout, self._me, self._stop = host, lookout, me, stop
         self._attention = Attention()
         self._beat = 0
-        self._own_url = me(0, 0).url
+        self._own = me(0, 0)
+        #: By how much our wall clock is ahead of the database's.
+        self.ahead_s = 0.0
 
     @property
     def standbys(self) -> list[HeadRecord]:
         """The heads that wait to take over."""
-        return [head for head in self._attention.present() if head.url != self._own_url]
+        return [head for head in self._attention.present() if head.url != self._own.url]
 
     @property
     def others(self) -> list[tuple[HeadRecord, float]]:
         """The other heads, and for how long each has said nothing; also those that may be gone."""
-        return [one for one in self._attention.known() if one[0].url != self._own_url]
+        return [one for one in self._attention.known() if one[0].url != self._own.url]
 
     def hand_over(self) -> HeadRecord:
         """End in order, so that a head that stands by takes over now. Which one, most likely."""
         waiting = self.standbys
-        if not waiting:
-            raise Conflict("no head stands by; start one with 'rota up --standby'")
-        log.warning("this head hands over to %s", waiting[0].url)
+        able = [head for head in waiting if not head.doubt(self._own)]
+        if not able:
+            doubts = "; ".join(f"{head.url} {head.doubt(self._own)}" for head in waiting)
+            why = f"no head can take over: {doubts}" if waiting else "no head stands by"
+            raise Conflict(f"{why}; start one with 'rota up --standby'")
+        successor = next(head for head in able if not head.gives_way(able))
+        log.warning("this head hands over to %s", successor.url)
         asyncio.get_running_loop().call_later(ANSWERED_S, self._stop.set)
-        return waiting[0]
+        return successor
+
+    def barred(self, head: HeadRecord) -> str:
+        """Why a head that stands by could not lead next; empty: it could."""
+        return head.barred(self._own)
 
     async def run(self) -> None:
         renewed_s, others = _now_s(), False
@@ -94,6 +104,7 @@ class Reign:
 
     def _look(self) -> None:
         self._attention.hears({head.url: head for head in self._lookout.heads()})
+        self.ahead_s = round(self._lookout.ahead_s(), 1)
         for url in self._attention.gone(FORGOTTEN_S):
             self._lookout.unsay(url)
 

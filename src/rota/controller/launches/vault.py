@@ -18,7 +18,7 @@ from rota.core.facts.errors import Rejected
 from rota.inherited import looks_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from rota.store.api import Store
 
@@ -107,13 +107,19 @@ class Vault:
 def open_vault(path: str, store: Store) -> Vault:
     """What seals a store; refused without the key with which it was sealed the last time."""
     vault = read_vault(path)
-    before = store.bookmark(SEALED_BY)
-    if before and before not in vault.proofs:
-        allowed = f"{store.name} was sealed with a key that is not there; name the file that has it"
-        raise Rejected.bad(_FIELD, path, allowed)
+    before = refuse_other_key(vault, store.bookmark)
     if vault.seals and vault.proofs[0] != before:
         store.set_bookmark(SEALED_BY, vault.proofs[0])
     return vault
+
+
+def refuse_other_key(vault: Vault, bookmark: Callable[[str], str]) -> str:
+    """Which key sealed a store the last time; ``Rejected`` when it is none of ours."""
+    before = bookmark(SEALED_BY)
+    if before and before not in vault.proofs:
+        why = "the database was sealed with a key that is not there; name the file that has it"
+        raise Rejected(f"{_FIELD}: {why}", field=_FIELD)
+    return before
 
 
 def read_vault(path: str) -> Vault:

@@ -10,12 +10,13 @@ from collections import deque
 from typing import TYPE_CHECKING
 
 from rota.controller.launches.launch import is_withheld
+from rota.controller.tick.endings import no_bundle, outcome_of, succeeded
 from rota.core.changes import events as ev
 from rota.core.changes.dependencies import judge
+from rota.core.facts.faults import lacks_bundle
 from rota.core.facts.job import Attempt, Job, Outcome, RestartPolicy
 from rota.core.facts.policy import PreemptMode
 from rota.core.facts.states import ACTIVE, FINAL, WAITING, Blame, Cause, JobState
-from rota.core.words.units import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -32,24 +33,6 @@ BACKOFF_DOUBLINGS_MAX = 32
 #: A job whose start failed for its node's sake is given back at once the first time; then after a
 #: second, twice as long each time, and never longer than this.
 GIVEN_BACK_S_MAX = 120.0
-
-_STATE_OF_CAUSE = {
-    Cause.CANCELLED: JobState.CANCELLED,
-    Cause.DEPENDENCY: JobState.CANCELLED,
-    Cause.TIME_LIMIT: JobState.TIMEOUT,
-    Cause.NODE_LOST: JobState.NODE_FAILED,
-    Cause.SCHEDULING_TIMEOUT: JobState.UNSCHEDULABLE,
-    Cause.PREEMPTED: JobState.CANCELLED,
-}
-
-#: Stops that are nobody's fault: a job that is cancelled meanwhile ends as cancelled.
-_BLAMELESS = {
-    Cause.REQUEUED: "while it was being requeued",
-    Cause.PREEMPTED: "while it was giving way",
-    Cause.BACKFILL_WINDOW: "while it was giving way",
-    Cause.ASSEMBLY_TIMEOUT: "while it was being requeued",
-    Cause.MIGRATED: "while it was moving to another node",
-}
 
 
 def consider(scribe: Scribe, item: int) -> None:
@@ -262,10 +245,6 @@ def after_attempt_end(scribe: Scribe, job: Job, ended: Attempt) -> None:
     conclude(scribe, job)
 
 
-def succeeded(attempt: Attempt) -> bool:
-    return attempt.cause is Cause.EXIT and attempt.exit_code == 0
-
-
 def conclude(scribe: Scribe, job: Job) -> None:
     """Nothing of the job is alive any more: back to the queue, another try, or the end."""
     if _goes_back(scribe, job):
@@ -301,6 +280,11 @@ def _goes_back(scribe: Scribe, job: Job) -> bool:
         return True
     if then in ("cancel", "evict"):
         return False
+    if lacks_bundle(_first_cause(job)):
+        # It is as it was submitted, and can go on once the folder is there again.
+        scribe.emit(ev.JobRequeued(job=job.id, kept=True))
+        scribe.emit(ev.JobHeld(job=job.id, note=no_bundle(job.spec.bundle)))
+        return True
     if _first_cause(job).fault is Blame.NODE:
         scribe.emit(ev.JobRequeued(job=job.id, kept=True, not_before_s=_next_start_s(scribe, job)))
         consider(scribe, job.id)
@@ -373,28 +357,3 @@ def _tries_again(job: Job, first: Attempt) -> bool:
         return False
     wanted = spec.retry_on
     return not wanted or str(first.exit_code) in wanted or (first.cause or "") in wanted
-
-
-def outcome_of(job: Job, first: Attempt) -> Outcome:
-    """State, cause and words for the end of a job."""
-    cause = first.cause or Cause.EXIT
-    if succeeded(first):
-        return Outcome(JobState.COMPLETED, Cause.EXIT, exit_code=0)
-    if cause in _BLAMELESS and job.after_stop == "cancel":
-        return Outcome(JobState.CANCELLED, Cause.CANCELLED, _BLAMELESS[cause])
-    state = _STATE_OF_CAUSE.get(cause, JobState.FAILED)
-    return Outcome(state, cause, words_for(job, first, cause), first.exit_code, first.signal)
-
-
-def words_for(job: Job, first: Attempt, cause: Cause) -> str:
-    if cause is Cause.PREEMPTED and job.after_stop == "preempt":
-        return f"{first.detail}, and preempt_retries ({job.spec.preempt_retries}) are used up"
-    if first.detail:
-        return first.detail
-    if cause is Cause.EXIT:
-        return f"exit code {first.exit_code}"
-    if cause is Cause.SIGNAL:
-        return f"killed by signal {first.signal}"
-    if cause is Cause.TIME_LIMIT:
-        return f"ran longer than its limit of {format_duration(job.spec.time_limit_s)}"
-    return ""

@@ -97,6 +97,15 @@ class Ledger:
         for state in FINAL_ORDER:
             self.counts[state] += codes.count(_CODE[state])
 
+    def pages(self) -> list[tuple[int, bytes]]:
+        """All that has a code of its own: number and codes of each page, in order."""
+        return [(number, bytes(codes)) for number, codes in sorted(self._pages.items())]
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """The long spans, in order."""
+        return self._spans
+
     def put_span(self, first: int, last: int, state: JobState) -> None:
         """Elements of one array that ended together: what is said of some of them is the same."""
         touched = self._touched(first, last)
@@ -148,6 +157,11 @@ def page_of(number: int, ended: Iterable[tuple[int, JobState]]) -> bytes:
     for job_id, state in ended:
         codes[job_id - (number << _BITS)] = _CODE[state]
     return bytes(codes)
+
+
+def page_number(job_id: int) -> int:
+    """The page that an id is on."""
+    return job_id >> _BITS
 
 
 def page_ids(number: int) -> tuple[int, int]:

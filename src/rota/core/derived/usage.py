@@ -7,7 +7,7 @@ budgets and reports. Both are facts that follow from the log alone.
 from __future__ import annotations
 
 from math import log
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from rota.core.facts.resources import Amount
 
 DAY_S = 86400
-#: Days on record; older ones are forgotten when a new one begins.
-DAYS_KEPT = 62
+#: Days on record: a year. Older ones are forgotten when a new one begins.
+DAYS_KEPT = 366
 
 
 class Spent(msgspec.Struct, array_like=True):
@@ -98,10 +98,10 @@ class Usage(msgspec.Struct):
     def count_promise(self, at_s: float, *, kept: bool) -> None:
         """A promise came to its end."""
         today = int(at_s // DAY_S)
+        if today not in self.promises:
+            _forget_before(self.promises, today)
         before, broken = self.promises.get(today, (0, 0))
         self.promises[today] = (before + kept, broken + (not kept))
-        for day in [day for day in self.promises if day <= today - DAYS_KEPT]:
-            del self.promises[day]
 
     def charge(self, rate: Spent, start_s: float, end_s: float, half_life_s: float) -> None:
         """Add what was held at a constant rate between two moments."""
@@ -117,11 +117,17 @@ class Usage(msgspec.Struct):
         self.as_of_s = as_of_s
 
     def _charge_days(self, rate: Spent, start_s: float, end_s: float) -> None:
+        known = len(self.days)
         for day, seconds in seconds_by_day(start_s, end_s):
             self.days.setdefault(day, Spent()).add(rate, seconds)
-        last = int(end_s // DAY_S)
-        for day in [day for day in self.days if day <= last - DAYS_KEPT]:
-            del self.days[day]
+        if len(self.days) > known:
+            _forget_before(self.days, int(end_s // DAY_S))
+
+
+def _forget_before(days: dict[int, Any], last: int) -> None:
+    """What is too old on the last day."""
+    for day in [day for day in days if day <= last - DAYS_KEPT]:
+        del days[day]
 
 
 def seconds_by_day(start_s: float, end_s: float) -> Iterator[tuple[int, float]]:

@@ -59,6 +59,8 @@ _OF_JOB = (
     *("working folder ", "output file ", "error output file ", "command or environment"),
     *("no command", "ulimit ", "bundle ", "image ", "user ", "checkpoint folder "),
 )
+#: How a start is told that failed for want of a packed working folder that another head has.
+NO_BUNDLE = "the controller does not have it any more"
 #: Older keepers tell so of a start that they know nothing of: it may well have run.
 _NOT_KNOWN = "not started: keeper was killed"
 
@@ -68,6 +70,11 @@ def blame_of(told: str) -> Blame | None:
     if told == _NOT_KNOWN:
         return None
     return Blame.JOB if told.startswith(_OF_JOB) else Blame.NODE
+
+
+def lacks_bundle(end: Attempt) -> bool:
+    """Whether it never began, because its working folder is not where the head that leads looks."""
+    return end.cause is Cause.START_FAILED and end.detail.endswith(NO_BUNDLE)
 
 
 def fault_of(end: Attempt | Outcome) -> Fault | None:

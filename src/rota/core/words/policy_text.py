@@ -62,7 +62,7 @@ _BOUNDS: dict[str, tuple[float, float]] = {
     "order.priority_max": (1, 1_000_000),
     "order.age_after_s": (1, 10**9),
     "share.half_life_s": (1, 10**9),
-    "share.window_s": (3600, 62 * 86400),
+    "share.window_s": (3600, 366 * 86400),
     "backfill.estimate_device_s": (1, 10**9),
     "backfill.estimate_cpu_s": (1, 10**9),
     "place.overcommit_cpu": (1.0, 100.0),

@@ -2,7 +2,9 @@
 
 An archive is a folder that only grows: ``jobs-…``, ``arrays-…`` and ``events-…`` in Parquet, each
 with the columns of its table, and ``site.parquet`` with the nodes, queues and accounts as of the
-last time. What is in it already is not written again. Tokens, secrets, environments, scripts and
+last time. What is in it already is not written again. Rows are looked for, compared with what is
+there and written a group at a time: an archive of ten millions takes no more memory than one of ten
+thousands. Tokens, secrets, environments, scripts and
 inputs are not in it.
 """
 
@@ -12,6 +14,7 @@ import contextlib
 import os
 import re
 import tempfile
+from itertools import chain
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,7 +24,7 @@ from rota.store.forget.prune import read_marks
 from rota.store.rows import FORMAT
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     from rota.store.sql import SqlStore
@@ -43,6 +46,11 @@ _REAL = frozenset({"cpu_cores", "memory_gb", "at_s", "cut_at", "created_at", "sc
 _REAL |= {"started_at", "completed_at"}
 _BYTES = frozenset({"body", "sweep"})
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
+#: What is over before a time: twice that time.
+_OVER = {
+    "jobs": f"created_at < ? AND completed_at < ? AND state IN ({_FINAL})",
+    "arrays": "created_at < ? AND coalesce(cut_at, created_at) < ? AND waiting = 0",
+}
 #: Of which table a file is, and from which number to which.
 NAME = re.compile(r"(jobs|arrays|events)-(\d+)-(\d+)\.parquet")
 
@@ -96,8 +104,8 @@ class _Writing:
     def run(self, before_s: float) -> Written:
         cluster = self._cluster()
         self._refuse_other_past()
-        jobs = self._add("jobs", self._new("jobs", before_s))
-        arrays = self._add("arrays", self._new("arrays", before_s))
+        jobs = self._add("jobs", before_s)
+        arrays = self._add("arrays", before_s)
         told = _told(self._folder / SITE)
         if not (jobs or arrays or before_s > float(told.get("before_s", 0.0))):
             return Written(0, 0, 0)
@@ -109,7 +117,7 @@ class _Writing:
             for key, body in self._read(f"SELECT key, body FROM {table} ORDER BY key")
         ]
         note = {"cluster": cluster, "before_s": repr(before_s)}
-        _write_file(self._folder / SITE, _SITE_COLUMNS, [site], note)
+        _write_file(self._folder, lambda: SITE, _SITE_COLUMNS, [site], note)
         return Written(jobs, arrays, events)
 
     def _cluster(self) -> str:
@@ -138,20 +146,25 @@ class _Writing:
                 " name a new one",
             )
 
-    def _new(self, table: str, before_s: float) -> list[int]:
-        """The numbers of what was over before a time, and is in no file yet."""
-        over = {
-            "jobs": f"completed_at < ? AND state IN ({_FINAL})",
-            "arrays": "coalesce(cut_at, created_at) < ? AND waiting = 0",
-        }[table]
-        found = self._read(
-            f"SELECT id FROM {table} WHERE created_at < ? AND {over} ORDER BY id",
-            (before_s, before_s),
-        )
-        known: set[int] = set()
-        for path in files_of(self._folder, table) if found else ():
-            known.update(arrow().parquet.read_table(path, columns=["id"])["id"].to_pylist())
-        return [number for (number,) in found if number not in known]
+    def _new(self, table: str, before_s: float) -> Iterator[list[int]]:
+        """The numbers of what was over before a time and is in no file yet, a page at a time."""
+        files = [_Known(path) for path in files_of(self._folder, table)]
+        after = (float("-inf"), 0)
+        while True:
+            # By index, in the order of both.
+            found = self._read(
+                f"SELECT created_at, id FROM {table} WHERE {_OVER[table]} AND created_at >= ?"
+                " AND (created_at, id) > (?, ?) ORDER BY created_at, id LIMIT ?",
+                (before_s, before_s, after[0], *after, GROUP),
+            )
+            fresh = {number for _, number in found}
+            for file in files:
+                file.take_from(fresh)
+            if fresh:
+                yield sorted(fresh)
+            if len(found) < GROUP:
+                return
+            after = found[-1]
 
     def _add_events(self) -> int:
         """The log beyond what is in a file, up to what is its newest event now."""
@@ -161,32 +174,62 @@ class _Writing:
         if not first:
             return 0
         ((newest,),) = self._read("SELECT max(seq) FROM events")
-        path = self._file("events", first[0][0], newest)
-        return _write_file(path, COLUMNS["events"], self._log.groups(last, newest, GROUP), {})
+        name = _name("events", first[0][0], newest)
+        groups = self._log.groups(last, newest, GROUP)
+        return _write_file(self._folder, lambda: name, COLUMNS["events"], groups, {})
 
-    def _file(self, table: str, first: int, last: int) -> Path:
-        return self._folder / f"{table}-{first:012}-{last:012}.parquet"
+    def _add(self, table: str, before_s: float) -> int:
+        first, last = 0, 0
 
-    def _add(self, table: str, numbers: list[int]) -> int:
-        if not numbers:
+        def groups(pages: Iterator[list[int]]) -> Iterator[list[rows.Row]]:
+            nonlocal first, last
+            for numbers in pages:
+                first, last = min(first or numbers[0], numbers[0]), max(last, numbers[-1])
+                yield self._group(table, numbers)
+
+        pages = self._new(table, before_s)
+        if (begun := next(pages, None)) is None:
             return 0
-        path = self._file(table, numbers[0], numbers[-1])
-        return _write_file(path, COLUMNS[table], self._groups(table, numbers), {})
+        whole = groups(chain([begun], pages))
+        return _write_file(
+            self._folder, lambda: _name(table, first, last), COLUMNS[table], whole, {}
+        )
 
-    def _groups(self, table: str, numbers: list[int]) -> Iterator[list[rows.Row]]:
+    def _group(self, table: str, numbers: list[int]) -> list[rows.Row]:
         columns = COLUMNS[table]
         place, listed = columns.index("body"), ", ".join(columns)
         own = itemgetter(columns.index("uid"), columns.index("submit_key"))
-        for at in range(0, len(numbers), GROUP):
-            group: list[rows.Row] = []
-            chosen = statements.select(table, listed, columns[0], numbers[at : at + GROUP])
-            for text, values in chosen:
-                group += self._read(text, values)
-            group.sort()
-            yield [
-                (*row[:place], self._plain(bytes(row[place]), *own(row)), *row[place + 1 :])
-                for row in group
-            ]
+        group: list[rows.Row] = []
+        for text, values in statements.select(table, listed, columns[0], numbers):
+            group += self._read(text, values)
+        group.sort(key=itemgetter(0))
+        return [
+            (*row[:place], self._plain(bytes(row[place]), *own(row)), *row[place + 1 :])
+            for row in group
+        ]
+
+
+class _Known:
+    """The numbers in one file, of which no more is read than a page of others may share."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        name = NAME.fullmatch(path.name)
+        assert name is not None
+        self._first, self._last = int(name[2]), int(name[3])
+
+    def take_from(self, numbers: set[int]) -> None:
+        if not numbers or min(numbers) > self._last or max(numbers) < self._first:
+            return
+        with arrow().parquet.ParquetFile(self._path) as file:
+            for place in range(file.num_row_groups):
+                ids = file.metadata.row_group(place).column(0).statistics
+                if ids.min <= max(numbers, default=0) and ids.max >= min(numbers, default=0):
+                    numbers -= {*file.read_row_group(place, columns=["id"])["id"].to_pylist()}
+
+
+def _name(table: str, first: int, last: int) -> str:
+    return f"{table}-{first:012}-{last:012}.parquet"
 
 
 def _last_row(path: Path) -> list[rows.Row]:
@@ -219,14 +262,18 @@ def told(path: Path) -> dict[str, str]:
 
 
 def _write_file(
-    path: Path, columns: tuple[str, ...], groups: Iterable[list[rows.Row]], note: dict[str, str]
+    folder: Path,
+    name: Callable[[], str],
+    columns: tuple[str, ...],
+    groups: Iterable[list[rows.Row]],
+    note: dict[str, str],
 ) -> int:
-    """All of it on disk under its name, or nothing. How many rows it has."""
+    """All of it on disk, or nothing; its name is asked for at the end. How many rows it has."""
     pyarrow, count = arrow(), 0
     schema = pyarrow.schema(
         [(name, _type(pyarrow, name)) for name in columns], {"format": str(FORMAT), **note}
     )
-    descriptor, part = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    descriptor, part = tempfile.mkstemp(prefix=".part-", dir=folder)
     try:
         with os.fdopen(descriptor, "wb") as file:
             with pyarrow.parquet.ParquetWriter(file, schema, compression="zstd") as writer:
@@ -240,7 +287,7 @@ def _write_file(
                     writer.write_table(pyarrow.Table.from_arrays(arrays, schema=schema))
             file.flush()
             os.fsync(file.fileno())
-        os.replace(part, path)
+        os.replace(part, folder / name())
     except BaseException:
         with contextlib.suppress(OSError):
             os.unlink(part)

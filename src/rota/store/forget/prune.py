@@ -6,23 +6,28 @@ its age: everything unfinished, the jobs and arrays that the caller names (the p
 waiting jobs still ask about), and whatever an Idempotency-Key may still point to. What they
 referred to goes later: see ``unused.py``. Of events that share a page those go that nothing on
 record needs, once all of the page is old; on PostgreSQL events go by whole months, too: see
-``months.py``. Ids and numbers of events are never used again: the highest ones are written down in
-the same transaction.
+``months.py``. How each of them ended stays known (``outcomes.py``), and ids and numbers of events
+are never used again: both are written down in the same transaction.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from rota.store import rows, statements
+from rota.core.derived.ids import page_number
+from rota.core.facts.states import JobState
+from rota.store import outcomes, rows, statements
 
 if TYPE_CHECKING:
+    from rota.core.facts.array import Array
     from rota.store.driver import DatabaseDriver
     from rota.store.forget.months import Months
     from rota.store.log.paging import Paging
     from rota.store.statements import Statement
 
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
+#: The most pages of outcomes that one round writes; only a single array may have more.
+_PAGES = 256
 _CHATTER = ", ".join(f"'{kind}'" for kind in rows.CHATTER)
 
 
@@ -86,8 +91,13 @@ class Pruning:
             self._driver.write([*(statements.set_meta(key, repr(n)) for key, n in marks), *plan])
         return found
 
-    def _gone(self, jobs: list[int], arrays: list[int], strays: list[int]) -> list[Statement]:
-        plan = [*statements.delete("jobs", "id", jobs), *statements.delete("arrays", "id", arrays)]
+    def _gone(
+        self, ended: outcomes.Outcomes, families: list[Array], strays: list[int]
+    ) -> list[Statement]:
+        jobs, arrays = [job_id for job_id, _ in ended], [array.id for array in families]
+        plan = outcomes.keep(self._driver, ended, families)
+        plan += statements.delete("jobs", "id", jobs)
+        plan += statements.delete("arrays", "id", arrays)
         if self._months.by_row:
             plan += statements.delete("events", "job_id", jobs + arrays)
             plan += statements.delete("events", "seq", strays)
@@ -97,26 +107,37 @@ class Pruning:
     def _key_horizon_s(self) -> float:
         return self._marks.last_s - rows.KEY_WINDOW_S
 
-    def _old_jobs(self, limit: int) -> list[int]:
+    def _old_jobs(self, limit: int) -> outcomes.Outcomes:
         # A job ended after it was created, so the index on creation bounds the search.
         found = self._driver.read(
-            "SELECT id FROM jobs WHERE created_at < ? AND completed_at < ?"
+            "SELECT id, state FROM jobs WHERE created_at < ? AND completed_at < ?"
             f" AND state IN ({_FINAL}) AND (submit_key IS NULL OR created_at < ?)"
             " ORDER BY created_at LIMIT ?",
             (self._before_s, self._before_s, self._key_horizon_s, limit + len(self._keep)),
         )
-        return [job_id for (job_id,) in found if job_id not in self._keep][:limit]
+        kept = [(job_id, JobState(state)) for job_id, state in found if job_id not in self._keep]
+        return kept[:limit]
 
-    def _old_arrays(self, limit: int) -> list[int]:
+    def _old_arrays(self, limit: int) -> list[Array]:
         """Arrays with nothing left to start, whose last rows went in an earlier round."""
         found = self._driver.read(
-            "SELECT id FROM arrays WHERE created_at < ? AND waiting = 0"
+            "SELECT id, body FROM arrays WHERE created_at < ? AND waiting = 0"
             " AND (cut_at IS NULL OR cut_at < ?) AND (submit_key IS NULL OR created_at < ?)"
             " AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.array_id = arrays.id)"
             " ORDER BY id LIMIT ?",
             (self._before_s, self._before_s, self._key_horizon_s, limit + len(self._keep)),
         )
-        return [array_id for (array_id,) in found if array_id not in self._keep][:limit]
+        chosen: list[Array] = []
+        pages = 0
+        for array_id, body in found:
+            if array_id in self._keep or len(chosen) == limit:
+                continue
+            array = rows.decode_array(body, None)
+            pages += page_number(array.id + array.count) - page_number(array.id) + 1
+            if chosen and pages > _PAGES:
+                break
+            chosen.append(array)
+        return chosen
 
     def _old_chatter(self, limit: int) -> list[int]:
         found = self._driver.read(

@@ -48,9 +48,9 @@ async function draw() {
     one.what), ` ${one.seen}`, one.advice ? `: ${one.advice}` : "")));
   $("#heads-section").hidden = !answer.heads.length;
   rows("#heads", answer.heads.map((head) => [h("strong", null, head.url), state(head.leads ?
-    "leads" : head.silent_s > GONE_S ? "silent" : "stands by"), head.leads ? "now" :
-    `${head.silent_s} s ago`, head.leads || head.lag_s === null ? "-" : `${head.lag_s} s`,
-  head.version]));
+    "leads" : head.silent_s > GONE_S ? "silent" : head.unfit ? "unfit" : "stands by"),
+  head.leads ? "now" : `${head.silent_s} s ago`,
+  head.leads || head.lag_s === null ? "-" : `${head.lag_s} s`, head.version]));
   $("#pending").hidden = !answer.pending.length;
   renew($("#pending-list"), answer.pending.map((node) => h("li", { class: "row", "data-key": node
     .name }, h("strong", null,

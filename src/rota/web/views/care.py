@@ -129,7 +129,9 @@ def _heads(heads: list[HeadView]) -> list[CareFinding]:
     """Whether one of the heads would take over, where there are several."""
     if not heads:
         return []
-    waiting = [head.url for head in heads if not head.leads and head.silent_s <= GONE_S]
+    waiting = [
+        head.url for head in heads if not head.leads and head.silent_s <= GONE_S and not head.unfit
+    ]
     seen = f"{len(waiting)} of {len(heads) - 1} stand by"
     if not waiting:
         return [CareFinding(WARN, "heads", seen, "nobody would take over: rota up --standby")]
