@@ -50,10 +50,10 @@ wanted = st.fixed_dictionaries(
 
 
 def shared_by_some(wishes: dict) -> st.SearchStrategy[dict]:
-    """The same, or with one device that it shares."""
-    shares = st.sampled_from((4000, 12000, 20000, 30000))
+    """The same, or with one or two devices that it shares."""
+    shares = st.tuples(st.sampled_from((1, 1, 2)), st.sampled_from((4000, 12000, 20000, 30000)))
     return st.just(wishes) | shares.map(
-        lambda mib: wishes | {"gpus": 1, "gpu_mem": mib, "shared": True}
+        lambda some: wishes | {"gpus": some[0], "gpu_mem": some[1], "shared": True}
     )
 
 

@@ -20,7 +20,7 @@ MOST = 2_000
 BATCH = 6
 
 
-def crowded(*roots: object) -> list[str]:
+def crowded(*roots: object, most: int = MOST) -> list[str]:
     """Every container reachable from these that holds more than it should, by its path."""
     seen: set[int] = set()
     found: list[str] = []
@@ -31,7 +31,7 @@ def crowded(*roots: object) -> list[str]:
             continue
         seen.add(id(value))
         sized = isinstance(value, (Mapping, Set, list, tuple, deque, bytearray, array))
-        if sized and len(value) > MOST and not path.endswith(".ended._pages[]"):
+        if sized and len(value) > most and not path.endswith(".ended._pages[]"):
             found.append(f"{path}: {len(value)}")
         left += [(path + step, part) for step, part in parts_of(value)]
     return found
@@ -109,3 +109,24 @@ def test_nothing_grows_with_the_jobs_that_have_ended(policy, items):
     assert busy == []
     assert stage.cluster.jobs == {}
     assert crowded(stage.cluster, stage.scheduler) == []
+
+
+@pytest.mark.parametrize("preset", ["default", "conservative", "lab"])
+def test_a_scheduler_forgets_jobs_that_end_long_before_they_were_expected_to(preset):
+    """Each is of a shape of its own, runs for a second and was expected to run for a day."""
+    stage = Stage([node(name, cpus=2, gpus=1) for name in "ab"], PRESETS[preset], checked=False)
+
+    for number in range(300):
+        wishes = {"cpus": 1 + number % 7 / 8, "mem": 1 + number, "gpus": int(number % 5 == 0)}
+        job = spec(
+            user=f"user{number % 6}", priority=10 + number % 60, preemptible=True,
+            estimate_s=86_400 + number, **wishes,
+        )  # fmt: skip
+        stage.submit(job, runs_s=1)
+        if number % BATCH == BATCH - 1:
+            stage.run()
+            while stage.waiting:
+                stage.step()
+
+    found = crowded(stage.scheduler, most=240)
+    assert [path for path in found if "cluster." not in path] == []

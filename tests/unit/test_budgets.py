@@ -6,7 +6,7 @@ from rota.core.changes import events as ev
 from rota.core.facts.placing import Placement
 from rota.core.facts.policy import Estimates
 from rota.core.facts.tenant import Limits, Quota, User
-from rota.scheduling.limits.quota import Quotas, Short
+from rota.scheduling.limits.quota import GivenBack, Quotas, Short, held_by
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.stage import Stage, node, spec
 from tests.unit.books import DAY_S, HOUR_S, Books, amount
@@ -219,3 +219,15 @@ def test_a_job_that_only_a_smaller_node_is_within_its_budget_gets_a_larger_one_i
 
     # Of the larger node all four devices count; the first three hours come back after a week.
     assert stage.started_s[3] == stage.begin_s + DAY_S + WEEK_S
+
+
+@pytest.mark.parametrize(("hours", "is_lent"), [(3.0, False), (2.9, True)])
+def test_a_job_is_lent_its_gpu_only_where_it_may_use_more_than_the_soft_budget(hours, is_lent):
+    books = with_budget(hours, soft=True, borrow=True)
+    job = books.cluster.jobs[books.run(gpus=1, time_limit_s=3 * 3600)]
+    part = GivenBack(job, held_by(books.cluster, job))
+
+    desk = Quotas(books.cluster, books.now_s)
+
+    assert desk.reclaimable(part) == is_lent
+    assert desk.all_reclaimable([part]) == is_lent

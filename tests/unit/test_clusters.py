@@ -68,6 +68,7 @@ def test_a_job_runs_on_the_engine_that_it_names_and_why_says_so_of_others():
     job = scene.submit("job", **bound(engine="slurm-a"))
 
     assert scene.state(job) == "queued"
+    assert scene.why(job).startswith("cluster hpc is closed")
     scene.ask(cmd.DrainNode(actor=OPERATOR, node="h2", drained=False))
     assert place_of(scene, job) == ["h2"]
 

@@ -9,14 +9,20 @@ from msgspec.structs import replace
 
 from rota.api.site.usage import budget_views, usage_rows
 from rota.controller.commands import commands as cmd
+from rota.core.changes import events as ev
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import JobSpec
 from rota.core.facts.node import Device, NodeSpec
 from rota.core.facts.placing import Operator, Placement, Selector
-from rota.core.facts.site.prices import money, parse_rate
+from rota.core.facts.site.prices import PriceRules, money, parse_rate
 from rota.core.facts.tenant import Limits, Project, Quota, User
-from rota.scheduling.place.tariff import estimate
+from rota.core.words.presets import PRESETS
+from rota.scheduling.answers.outlook import outlook
+from rota.scheduling.place.tariff import Estimate, estimate
 from rota.testing.scene import ADMIN, ALICE, BOB, OPERATOR, Scene
+from rota.testing.stage import Stage
+from rota.testing.stage import node as a_node
+from rota.testing.stage import spec as a_spec
 
 HOUR_S = 3600
 
@@ -351,3 +357,35 @@ def test_of_a_job_that_began_before_the_period_only_the_part_within_it_counts():
     job = scene.submit("asks", project="vision", time_limit_s=60 * HOUR_S)
 
     assert scene.why(job) == "project vision has spent or spoken for 48.00 of 100.00, 60.00 wanted"
+
+
+def test_an_estimate_for_a_known_place_pays_each_task_and_a_node_of_its_own_once():
+    """Four CPUs and 10 for the node; a task of one CPU alone pays a quarter of both."""
+    scene = priced("node 10", "cpu 1")
+    found = {}
+    for exclusive in (False, True):
+        wish = {"tasks": 2, "time_limit_s": 2 * HOUR_S}
+        spec = scene.submission("job", placement=Placement(exclusive=exclusive), **wish).spec
+        plan = outlook(scene.controller.scheduler, spec, scene.now_s, held=False)
+        found[exclusive] = estimate(scene.cluster, spec, plan.allocations)
+
+    assert found[False] == Estimate(hourly=2 * 14 / 4, hours=2.0)
+    assert found[True] == Estimate(hourly=14.0, hours=2.0)
+    assert (found[False].cost, found[True].cost) == (14.0, 28.0)
+
+
+def test_a_gang_grows_by_as_many_gpus_as_its_budget_pays_for():
+    """A GPU costs 3 for the hour that the gang may run, and 11 may be spent: that is three."""
+    rules = replace(PRESETS["default"], prices=PriceRules(rates=("gpu 3",)))
+    stage = Stage([a_node("a", cpus=8), a_node("b", cpus=8, gpus=4)], rules)
+    spender = User("ann", quota=Quota(hard=Limits(cost=11.0)))
+    stage.tell(ev.UserSet(user=spender))
+    stage.submit(a_spec(gpus=3, time_limit_s=100, user="ben"), runs_s=100)
+    gang = stage.submit(a_spec(tasks=4, at_least=1, gpus=1, time_limit_s=HOUR_S, user="ann"))
+    stage.run()
+    first = len(stage.nodes_of(gang))
+
+    stage.step()
+
+    assert stage.now_s == stage.begin_s + 100
+    assert (first, len(stage.nodes_of(gang))) == (1, 3)

@@ -1,8 +1,14 @@
 """What waits for room, and which nodes that do not exist yet would take it."""
 
+import pytest
+from msgspec.structs import replace
+
+from rota.controller.commands import commands as cmd
 from rota.core.facts.node import Device, NodeSpec
+from rota.core.facts.placing import Placement
+from rota.core.facts.tenant import Reservation
 from rota.scheduling.answers.demand import RoomNeed, needs
-from rota.testing.scene import Scene
+from rota.testing.scene import ADMIN, Scene
 
 SMALL = NodeSpec("", 4000, 8000, 1000)
 GPUS = NodeSpec("", 8000, 64000, 1000, devices=(Device(0, "u0", model="h200"),))
@@ -60,3 +66,32 @@ def test_a_job_fits_only_where_its_gpus_are_and_its_limit_ends():
     (found,) = [need for need in asked(scene, SMALL, GPUS, hour, minute) if need.gpus]
 
     assert found.fits == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("wishes", "offer", "fits"),
+    [
+        ({}, {}, (0,)),
+        # It is for the nodes of a reservation, or for one that it names.
+        ({"reservation": 1}, {}, ()),
+        ({"placement": Placement(nodes=("box",))}, {}, ()),
+        # The offer is for the jobs of one user.
+        ({}, {"user": "alice"}, (0,)),
+        ({}, {"user": "bob"}, ()),
+        # It is there for a while, and a job without a limit may outlive that.
+        ({}, {"ends_s": 3600.0}, ()),
+        ({}, {"ends_s": 3600.0, "unlimited": True}, (0,)),
+        ({"time_limit_s": 3600}, {"ends_s": 3600.0}, (0,)),
+        ({"time_limit_s": 3601}, {"ends_s": 3600.0, "unlimited": True}, ()),
+    ],
+)
+def test_an_offer_counts_for_the_jobs_that_it_would_take(wishes, offer, fits):
+    scene = Scene(cpus=1)
+    reserved = Reservation(0, "alice", scene.now_s, scene.now_s + 1e6, nodes=("box",))
+    scene.ask(cmd.AddReservation(actor=ADMIN, reservation=reserved))
+    scene.submit("runs", cpus=1, reservation=1)
+
+    scene.submit("waits", cpus=1, **wishes)
+
+    (found,) = asked(scene, replace(SMALL, **offer))
+    assert found.fits == fits

@@ -13,6 +13,7 @@ from rota.core.facts.node import Device
 from rota.core.facts.resources import Request
 from rota.scheduling.place.devices import choose_devices, open_devices
 from rota.scheduling.place.node_room import DeviceRoom
+from rota.scheduling.place.pins import near_cpus
 
 
 def rooms(*devices: Device) -> list[DeviceRoom]:
@@ -255,3 +256,22 @@ def test_devices_are_found_exactly_when_some_choice_is_possible(node, count, sha
     if chosen and not broken_already:
         assert len(set(chosen)) == count
         assert fits(tuple(node[index] for index in chosen), node, request)
+
+
+@pytest.mark.parametrize(
+    ("free", "count", "domains", "pinned"),
+    [
+        # One domain with numbers in a row: the lowest free ones of it, while there are enough.
+        ([0, 1, 2, 3, 4, 5], 2, [(2, 3, 4)], (2, 3)),
+        ([0, 1, 2, 4, 5], 2, [(2, 3, 4)], (2, 4)),
+        ([0, 1, 4, 5], 2, [(2, 3, 4)], (0, 4)),
+        # CPUs of a domain that come in turns with others, and two domains.
+        ([0, 1, 2, 3, 5], 2, [(1, 3, 5)], (1, 3)),
+        ([0, 1, 2, 6, 7], 3, [(6, 7), (2, 3)], (2, 6, 7)),
+        ([0, 1, 2, 6, 7], 4, [(6, 7), (2, 3)], (0, 2, 6, 7)),
+        # Not near any device: the lowest numbers.
+        ([3, 4, 5], 2, [], (3, 4)),
+    ],
+)
+def test_a_task_is_pinned_to_cpus_near_its_devices_first(free, count, domains, pinned):
+    assert near_cpus(free, count, domains) == pinned

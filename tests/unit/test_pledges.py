@@ -56,6 +56,19 @@ def test_a_job_that_can_be_done_in_time_gets_a_yes_with_its_latest_start():
     assert (made.job, made.room[0].node) == (answer.ids[0], "box")
 
 
+def test_jobs_that_were_promised_the_same_moment_both_start_then():
+    scene = full()
+    answers = [asked(scene, name, 3 * HOUR, cpus=2) for name in ("mine", "ours")]
+    hog = scene.job("hog")
+
+    scene.pass_time(hog.started_s + HOUR - scene.now_s)
+    scene.finish("hog")
+
+    assert len({answer.promise.start_s for answer in answers}) == 1
+    assert scene.is_running("mine")
+    assert scene.is_running("ours")
+
+
 def test_a_job_that_starts_at_once_keeps_no_room_beside_its_own():
     scene = Scene()
 

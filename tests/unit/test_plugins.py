@@ -11,6 +11,7 @@ import tomllib
 import types
 
 import pytest
+from msgspec.structs import replace
 
 from rota.config import load
 from rota.controller.tick.plugins import clock, installed, load_known, load_plugins, time_limit
@@ -26,6 +27,8 @@ from rota.scheduling.api import DroppedPlugin, Entry, NodeView, Victim, View
 from rota.scheduling.guarded import Guarded, no_guard
 from rota.scheduling.order.orderings import ORDERINGS
 from rota.scheduling.registry import Catalog, Rules, resolve
+from rota.scheduling.scheduler import Scheduler
+from rota.testing.stage import Stage, node, spec
 from tests.support.machine import REPOSITORY
 
 EXAMPLES = REPOSITORY / "examples" / "plugins"
@@ -288,6 +291,42 @@ def test_a_plug_in_at_work_is_overdue_when_all_its_calls_together_took_longer():
 
     assert asked == [False, True]
     assert not rules.watch.overdue()
+
+
+class LowFirst:
+    """An ordering that puts low priorities first, and fails at one of its calls."""
+
+    name = "low-first"
+
+    def __init__(self, fails_at: int) -> None:
+        self.calls_left = fails_at
+
+    def key(self, entry, view):
+        self.calls_left -= 1
+        if not self.calls_left:
+            raise ValueError("broken")
+        return float(entry.key.priority)
+
+
+@pytest.mark.parametrize("fails_at", range(1, 12))
+def test_from_the_call_on_at_which_an_ordering_fails_its_pass_goes_by_the_usual_one(fails_at):
+    """It is called more often for six jobs. Two accounts have three each; four may start."""
+    policy = replace(DEFAULT, order=OrderRules(primary="low-first"))
+    stage = Stage([node("a", cpus=4)], policy)
+    rule = Catalog(orderings={"low-first": LowFirst(fails_at)})
+    stage.scheduler = Scheduler(stage.cluster, lambda _: rule)
+    users = {p: "ann" if p % 20 else "ben" for p in (10, 60, 20, 50, 30, 40)}
+    jobs = {stage.submit(spec(priority=p, user=user)): p for p, user in users.items()}
+
+    plan = stage.run()
+
+    by_rule, usual = sorted(users), sorted(users, reverse=True)
+    possible = [
+        by_rule[:count] + [p for p in usual if p not in by_rule[:count]][: 4 - count]
+        for count in range(4)
+    ]
+    assert [jobs[start.job] for start in plan.starts] in possible
+    assert plan.dropped == [DroppedPlugin("ordering", "low-first", "ValueError: broken")]
 
 
 def test_without_a_clock_there_is_no_budget():

@@ -5,11 +5,16 @@ from msgspec.structs import replace
 
 from rota.core.changes import events as ev
 from rota.core.changes.compare import differences, fold
+from rota.core.derived.lanes import Shape
 from rota.core.facts.errors import Rejected
+from rota.core.facts.job import Role, ServiceClass
 from rota.core.facts.node import Device, Machine, NodeSpec
 from rota.core.facts.placing import Placement
+from rota.core.facts.policy import Policy
+from rota.core.facts.resources import Request
 from rota.core.facts.states import Blame, Cause
 from rota.rpc.messages import Seen, Sighting
+from rota.scheduling.place.filters import Case, first_problem
 from rota.testing.scene import Scene
 
 FEATURES = ("gangs", "signals", "stdin", "streams", "ulimits")
@@ -243,6 +248,18 @@ def test_a_gang_that_is_spread_over_nodes_is_spread_by_the_engine():
         Rejected, match="2 nodes asked for, but only 0 can take 3 of its tasks each"
     ):
         scene.submit("wide", cpus=2, tasks=6, placement=Placement(node_count=2))
+
+
+def test_a_pool_whose_machines_are_too_small_for_its_share_of_a_gang_is_none_for_it():
+    """Four CPUs on each: two tasks of two CPUs fit there, and three do not."""
+    policy, gang = Policy(), Placement(node_count=2)
+    found = []
+    for tasks in (4, 5):
+        role = Role(count=tasks, request=Request(cpu_milli=2000))
+        shape = Shape((role,), gang, ServiceClass.BURSTABLE)
+        found.append(first_problem(Case(shape, role.request, pool(), {}, (), policy)).text)
+
+    assert found == ["", "has no machine that takes 3 of its tasks"]
 
 
 def test_no_job_has_a_machine_of_a_pool_to_itself():

@@ -9,13 +9,21 @@ from rota.core.changes import events as ev
 from rota.core.derived.lanes import Lane, Shape
 from rota.core.facts.job import Outcome
 from rota.core.facts.node import ForeignUse
-from rota.core.facts.policy import Backfill, BackfillRules, OrderRules, Policy, PreemptRules
+from rota.core.facts.policy import (
+    Backfill,
+    BackfillRules,
+    OrderRules,
+    PlaceRules,
+    Policy,
+    PreemptRules,
+)
 from rota.core.facts.states import Cause, JobState
 from rota.core.facts.tenant import Limits, Project, Quota, User
 from rota.core.words.presets import PRESETS
 from rota.scheduling.api import NodeView
 from rota.scheduling.order.heads import entry_in
 from rota.scheduling.place.node_room import Room
+from rota.scheduling.place.scores import STRATEGIES
 from rota.scheduling.registry import Catalog
 from rota.scheduling.scheduler import Scheduler
 from rota.testing.scene import Scene
@@ -167,9 +175,11 @@ class Favourite:
         return float(node.labels["zone"] == self.zone)
 
 
-def test_what_a_plugged_in_scorer_says_counts_in_every_pass_anew():
+@pytest.mark.parametrize("strategy", [name for name in STRATEGIES if name != "first-fit"])
+def test_what_a_plugged_in_scorer_says_counts_in_every_pass_anew(strategy: str):
     rule = Favourite()
-    stage = Stage([node(name, zone=name) for name in "abc"], Policy(scorers=("favourite=1000",)))
+    policy = Policy(scorers=("favourite=1000",), place=PlaceRules(strategy=strategy))
+    stage = Stage([node(name, zone=name) for name in "abc"], policy)
     stage.scheduler = Scheduler(stage.cluster, lambda _: Catalog(scorers={"favourite": rule}))
     first = stage.submit(spec())
     stage.run()
@@ -178,6 +188,25 @@ def test_what_a_plugged_in_scorer_says_counts_in_every_pass_anew():
     stage.run()
 
     assert [stage.nodes_of(job) for job in (first, second)] == [["c"], ["b"]]
+
+
+class KeepsOne:
+    """A filter that keeps one GPU of each node free."""
+
+    name = "keeps-one"
+
+    def problem(self, shape: Shape, node: NodeView) -> str:
+        return "its last GPU is kept free" if node.free.device_milli < 2000 else ""
+
+
+def test_a_plugged_in_filter_sees_what_each_start_of_the_pass_leaves():
+    stage = Stage([node(name, cpus=8, gpus=2) for name in "ab"], Policy(filters=("keeps-one",)))
+    stage.scheduler = Scheduler(stage.cluster, lambda _: Catalog(filters={"keeps-one": KeepsOne()}))
+    jobs = [stage.submit(spec(gpus=1)) for _ in range(3)]
+    stage.run()
+
+    assert sorted(stage.nodes_of(jobs[0]) + stage.nodes_of(jobs[1])) == ["a", "b"]
+    assert stage.waiting == jobs[2:]
 
 
 def test_where_jobs_give_way_time_alone_makes_no_pass_look_before_a_job_is_older_by_a_step():

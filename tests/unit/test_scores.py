@@ -20,7 +20,7 @@ from rota.core.facts.placing import (
 )
 from rota.core.facts.policy import DEFAULT, Mixing, PlaceRules, Policy
 from rota.core.facts.resources import Request
-from rota.scheduling.place.filters import Case, Neighbours
+from rota.scheduling.place.filters import Case, Neighbours, topologies_of
 from rota.scheduling.place.fragments import (
     Fragmentation,
     Movable,
@@ -144,6 +144,20 @@ def test_soft_wishes_about_neighbours_share_the_weight_of_affinity():
     assert neighbour_score(asked, "a2", {}, neighbours, DEFAULT) == 0
     assert neighbour_score(asked, "a3", {}, neighbours, DEFAULT) == 50_000
     assert neighbour_score(shape(), "a1", {}, neighbours, DEFAULT) == 0
+
+
+def test_a_node_outside_all_racks_is_near_no_neighbour_in_any():
+    asked = shape(affinities=(Affinity("app", "web", topology="rack", weight=10),))
+    neighbours = Neighbours(topologies_of([asked]))
+    neighbours.add("a1", {"rack": "a"}, {"app": "web"})
+    neighbours.add("c1", {}, {"app": "web"})
+
+    points = [
+        neighbour_score(asked, name, labels, neighbours, DEFAULT)
+        for name, labels in (("a2", {"rack": "a"}), ("b1", {"rack": "b"}), ("c2", {}))
+    ]
+
+    assert points == [200_000, 0, 0]
 
 
 def test_nodes_near_the_data_are_preferred_by_the_share_that_they_have():

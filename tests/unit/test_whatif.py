@@ -15,6 +15,7 @@ from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
 from rota.scheduling.answers.advice import TRIALS, Adviser, AskerRights, explain_and_advise
 from rota.scheduling.answers.explain import Explanation, explain
 from rota.scheduling.answers.outlook import Outlook, outlook
+from rota.scheduling.answers.pledging import jobs_ahead
 from rota.scheduling.answers.reasons import Expected
 from rota.scheduling.answers.whatif import (
     DEPTH,
@@ -28,6 +29,7 @@ from rota.scheduling.answers.whatif import (
     WithoutRecord,
     active,
 )
+from rota.scheduling.answers.whole_sweep import starting_now
 from rota.testing.scene import ADMIN, ALICE, BOB, OPERATOR, Scene
 
 AN_OPERATOR = AskerRights(operator=True, priority_max=100)
@@ -629,6 +631,40 @@ def test_changes_that_one_command_makes_are_tried_together(full: Scene):
 
     assert start is not None
     assert start.allocations[0].devices == (0, 1)
+
+
+class TestPlan:
+    """What is said of a job that is not submitted."""
+
+    def test_a_job_that_has_to_wait_is_told_when_it_starts_and_where(self, full: Scene):
+        full.set_policy(preset="fifo")
+
+        found = foreseen(full, cpus=1, gpus=2, time_limit_s=600)
+
+        assert found.start_s == full.job("hog").started_s + 3600
+        assert found.tree.expected == Expected(found.start_s, ("box",), False)
+        assert "it is expected to start in 1h on box, if everything goes to plan" in found.lines
+
+    @pytest.mark.parametrize(("elements", "cap", "starts"), [(3, 0, 3), (10, 0, 4), (10, 2, 2)])
+    def test_as_many_elements_start_as_there_is_room_for_and_may_run(self, elements, cap, starts):
+        scene = Scene(cpus=4)
+        spec = scene.submission("sweep", cpus=1).spec
+
+        found = starting_now(scene.controller.scheduler, spec, elements, cap, scene.now_s)
+
+        assert found == starts
+        assert scene.cluster.arrays == {}
+
+    def test_the_jobs_before_a_new_one_are_counted_if_room_is_all_that_it_lacks(self, full: Scene):
+        full.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", state=QueueState.PAUSED)))
+        scheduler, spec = full.controller.scheduler, spec_of(full, "job")
+        paused = msgspec.structs.replace(spec, queue="side")
+        found = [jobs_ahead(scheduler, spec, full.now_s)]
+        full.submit("next", cpus=1, gpus=2)
+
+        found += [jobs_ahead(scheduler, one, full.now_s) for one in (spec, paused)]
+
+        assert found == [1, 2, None]
 
 
 class TestComingPreemption:

@@ -57,6 +57,17 @@ def test_a_job_that_will_not_start_teaches_nothing():
     assert words.jobs == []
 
 
+def test_the_time_of_an_earlier_wait_is_not_held_against_the_word_about_a_later_one():
+    bands, words = begun()
+    words.forget(7)
+    words.keep(7, Said(1e6, bands.say(9000.0)))
+    before = bands.say(9000.0)
+
+    words.pass_time(1e6 + 10.0, bands)
+
+    assert bands.say(9000.0) == before
+
+
 def test_words_are_bounded():
     bands, words = Bands(), ToldWords()
     said = Said(0.0, bands.say(60.0))

@@ -6,6 +6,7 @@ does not grow on any node that a waiting job could ever use: it would pass that 
 
 from __future__ import annotations
 
+from math import ceil
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -126,8 +127,10 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
     """One task after the other, as long as there is room and a quota allows it."""
     spec = job.spec
     roles = [role for role in spec.roles for _ in range(role.count)]
-    key = key_with(-job.id, spec)
     began_s = job.started_s + job.paused_s
+    # What is left of its limit: a node that is reserved from the end of the gang on may be had.
+    left_s = spec.time_limit_s and max(1, ceil(began_s + spec.time_limit_s - this.now_s))
+    key = key_with(-job.id, spec)._replace(time_limit_s=left_s)
     end_s = began_s + stay_s_of(this.cluster, spec, this.now_s - began_s)
     placed: list[Placed] = []
     for index in missing:
@@ -136,8 +139,8 @@ def _grow_one(this: Growing, job: Job, missing: list[int], kept_out: set[str]) -
         whole = shape_of(spec, personal=lanes.personal, clustered=lanes.clustered)
         shape = whole._replace(roles=(one,))
         task_key = key._replace(shape=-(job.id << 16) - spec.roles.index(roles[index]))
-        left_s = max(1.0, end_s - this.now_s)
-        entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, left_s)
+        run_s = max(1.0, end_s - this.now_s)
+        entry = Entry(job.id, task_key, shape, job.submitted_s, job.eligible_s, run_s)
         asker = this.asker(entry)
         if shape.placement.topology:
             node = this.cluster.nodes[job.live_attempts[0].allocation.node]

@@ -46,7 +46,7 @@ class PluginWatch:
     ``overdue`` from time to time and raises ``PluginOverrun`` when the answer is yes.
     """
 
-    def __init__(self, budget_s: float = 0.0, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, budget_s: float, clock: Callable[[], float] | None) -> None:
         self.budget_s = budget_s
         self.clock = clock if budget_s > 0 else None
         self.dropped: list[DroppedPlugin] = []

@@ -56,7 +56,7 @@ def outlook(
     now_s: float,
     rights: AskerRights | None = None,
     *,
-    held: bool = False,
+    held: bool,
     advice: bool = True,
 ) -> Outlook:
     """Try the submit of one job (of an array: of its first element), without a trace.

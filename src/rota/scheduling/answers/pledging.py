@@ -70,11 +70,10 @@ def _limits_s(cluster: Cluster, node: Node) -> list[int]:
 
 
 def jobs_ahead(scheduler: Scheduler, spec: JobSpec, now_s: float) -> int | None:
-    """How many jobs would stand before a new one that waits for room; None: it would not wait."""
+    """How many jobs would stand before a new one; None: it lacks something else than room."""
     with WhatIf(scheduler, now_s) as world:
         job = world.cluster.ids.next
         world.make(Added(spec))
-        world.run()
         ahead = Inquiry(world.scheduler, now_s).tree(job).ahead
         return ahead.jobs if ahead is not None else None
 

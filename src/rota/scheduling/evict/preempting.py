@@ -100,7 +100,7 @@ class Miss(NamedTuple):
 
 
 class Takeovers:
-    """Made for each pass; costs nothing until a job finds no room and may take some."""
+    """Made for each pass in which jobs may give way; costs nothing until a job finds no room."""
 
     def __init__(self, this: EvictingPass, prospects: Prospects) -> None:
         self._pass = this
@@ -108,8 +108,8 @@ class Takeovers:
         self._worth = Worth(this.cluster, this.view)
         #: Jobs that this pass has evicted, and how many searches led to that.
         self._evicted = self._made = 0
-        #: A claim kept the last search off a node.
-        self.is_kept_off = False
+        #: A claim kept the last search off a node; each look says it anew.
+        self.is_kept_off: bool
         self._search: Preemption | None = None
         #: The same among jobs that stand still instead of leaving.
         self._loans: Preemption | None = None
@@ -205,15 +205,13 @@ class Takeovers:
 
     def may_help(self, number: int, *, is_open: bool = False) -> bool:
         """Whether victims may help a lane of a shape; an open one may be of a higher priority."""
-        if is_open or not self._rules.enabled:
-            return self._rules.enabled
+        if is_open:
+            return True
         known = self._prospect(number)
         return known is None or not known.is_vain
 
     def wait_until_ripe(self, shapes: Iterable[int]) -> None:
         """Jobs that start now are no victims yet for the shapes that wait."""
-        if not self._rules.enabled:
-            return
         this = self._pass
         # Where they are at once, then for the pass at the next full second: see ``POSTPONED_S``.
         ripe_s = this.now_s + self._rules.min_runtime_s
@@ -239,8 +237,6 @@ class Takeovers:
         It may have as many as it needs, or a large gang could never evict anybody. A pass that
         has evicted enough leaves the next claimants to a later one.
         """
-        if not self._rules.enabled:
-            return False
         this, self.is_kept_off = self._pass, False
         priority = self._worth.of(entry)
         known = self._prospect(entry.key.shape)

@@ -88,7 +88,7 @@ class StartSearch:
             return False
         return len(self._counts) == 1 and not placement.topology and not placement.node_count
 
-    def _ask(self, name: str, at_s: float, number: int = 0) -> tuple[int, float]:
+    def _ask(self, name: str, at_s: float, number: int) -> tuple[int, float]:
         """How many tasks of a role a node takes from a moment on, and when it may take one."""
         timeline, asking = self._timeline, self._asking
         kind, role = self._space.class_of[name], asking.shape.roles[number]

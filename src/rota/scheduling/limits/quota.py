@@ -172,7 +172,7 @@ class Quotas:
 
     def short(self, key: LaneKey, amount: Amount, jobs: int = 1) -> Short | None:
         """The first ceiling that this much more would pass; None: it may start."""
-        if key.licenses and (lacking := self._short_of_licenses(key, jobs)):
+        if jobs and key.licenses and (lacking := self._short_of_licenses(key)):
             return lacking[0]
         firm = (self._by_key.get(key) or self._of_key(key)).firm
         if not firm:
@@ -189,15 +189,14 @@ class Quotas:
         """The ceiling that keeps a job from having a node to itself, besides what it has then."""
         return self.short(key, besides.plus(node.kept_by(request.amount)))
 
-    def shorts(self, key: LaneKey, amount: Amount, jobs: int = 1) -> list[Short]:
+    def shorts(self, key: LaneKey, amount: Amount) -> list[Short]:
         firm = (self._by_key.get(key) or self._of_key(key)).firm
-        wish = self._wish(key, amount, jobs)
+        wish = self._wish(key, amount, 1)
         found = [_short_of(rule, wish) for rule in firm if _exceeds(rule, wish)]
-        return self._short_of_licenses(key, jobs) + found
+        return self._short_of_licenses(key) + found
 
-    def _short_of_licenses(self, key: LaneKey, jobs: int) -> list[Short]:
-        lacking = self._licenses.lacking(key.licenses) if jobs else ()
-        return [_short_of_license(each) for each in lacking]
+    def _short_of_licenses(self, key: LaneKey) -> list[Short]:
+        return [_short_of_license(each) for each in self._licenses.lacking(key.licenses)]
 
     def is_over(self, job: Job) -> bool:
         """Whether the accounts of a job hold more than they may of something that it holds."""
@@ -205,12 +204,12 @@ class Quotas:
         firm = self._of_job(job).firm
         return any(wish[r.at] and r.meter.used[r.at] > r.limit + ROUNDED for r in firm)
 
-    def borrowing(self, key: LaneKey, amount: Amount, jobs: int = 1) -> bool:
+    def borrowing(self, key: LaneKey, amount: Amount) -> bool:
         """Whether this much more would pass a soft limit: it comes after jobs within theirs."""
         soft = (self._by_key.get(key) or self._of_key(key)).soft
         if not soft:
             return False
-        wish = self._wish(key, amount, jobs)
+        wish = self._wish(key, amount, 1)
         return any(_exceeds(rule, wish) for rule in soft)
 
     @cached_property

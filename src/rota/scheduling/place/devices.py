@@ -80,7 +80,7 @@ def _without_overlap(
 
 
 def choose_devices(
-    request: Request, rooms: Sequence[DeviceLike], how: str = "numa", seed: int = 0
+    request: Request, rooms: Sequence[DeviceLike], how: str, seed: int
 ) -> tuple[int, ...]:
     """The indices of the devices, in order; empty when there are not enough.
 

@@ -23,20 +23,16 @@ if TYPE_CHECKING:
 
 
 def place_in(
-    rooms: Mapping[str, Room],
-    shape: Shape,
-    class_of: Mapping[str, NodeClass],
-    only: Sequence[str] | None = None,
+    rooms: Mapping[str, Room], shape: Shape, class_of: Mapping[str, NodeClass]
 ) -> list[Allocation] | None:
     """Room for every task, or None. The rooms are as before afterwards.
 
-    An elastic job is content with its least number of tasks. ``only`` narrows the nodes down.
+    An elastic job is content with its least number of tasks.
     """
-    names = sorted(only) if only is not None else sorted(rooms)
     placement = shape.placement
     names = [
         name
-        for name in names
+        for name in sorted(rooms)
         if name not in placement.exclude and (not placement.nodes or name in placement.nodes)
     ]
     key = placement.topology
