@@ -152,7 +152,7 @@ def test_limits_are_on_record_and_hold_after_a_restart(server: Running, caller: 
     refused = server.local().post(
         "/jobs", {"command": "true", "project": "p", "resources": {"cpus": 2}}
     )
-    assert "project p may hold at most 1 CPUs" in refused.json["detail"]
+    assert "project p may hold at most 1 CPU" in refused.json["detail"]
 
 
 def test_a_job_is_shown_and_counted_under_the_paths_that_others_know(

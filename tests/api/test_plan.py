@@ -17,7 +17,7 @@ def test_why_has_the_reasons_as_data_and_advice_with_a_command(
     assert why["tree"]["reason"]["code"] == "room"
     assert (why["tree"]["reason"]["needed"], why["tree"]["reason"]["free"]) == (4, 1)
     assert "quota" in why["tree"]["satisfied"]
-    assert why["help"] == ["ask for 1 CPUs instead of 4: rota update 2 --cpus 1"]
+    assert why["help"] == ["ask for 1 CPU instead of 4: rota update 2 --cpus 1"]
 
 
 def test_advice_that_needs_an_operator_is_marked_for_others(

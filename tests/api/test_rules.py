@@ -205,7 +205,7 @@ def test_a_quota_that_is_switched_off_is_kept_and_holds_nobody_back(caller: Call
     caller.patch("/queues/quota/p", {"enforce_quota": True})
 
     assert held_back.status == 400
-    assert "project p may hold at most 1 CPUs" in held_back.json["detail"]
+    assert "project p may hold at most 1 CPU" in held_back.json["detail"]
     assert (off.json["enforce_quota"], off.json["cpu"]["limit"]) == (False, 1)
     assert let_go.status == 201
     assert caller.post("/jobs", wish).status == 400

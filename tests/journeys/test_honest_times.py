@@ -7,7 +7,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from tests.journeys.box import until
+import pyte
+
 from tests.journeys.test_attach import Screen
 
 if TYPE_CHECKING:
@@ -71,24 +72,37 @@ def test_run_says_why_it_waits_and_how_long_that_may_take(home: Box) -> None:
         text=True,
     )
     assert waiting.stderr is not None
-    line = waiting.stderr.readline()
+    line, hint = waiting.stderr.readline(), waiting.stderr.readline()
     (home.work / "go").touch()
     out, rest = waiting.communicate(timeout=60)
 
     assert "is queued: not enough free cpus; expected to start in" in line
+    assert hint == "rota: no --time was given; with a limit the job may start sooner\n"
     assert (out, rest) == ("done\n", "")
 
 
 def test_the_line_of_a_waiting_run_is_kept_up_to_date_and_goes(home: Box) -> None:
     running = home.job(UNTIL_GO, time_limit_s=600, **WHOLE)
     home.reach(running, "running")
-    screen = Screen(home, "run", "--cpus", "4", "--", "echo", "all done")
+    # No wider than the line: a row that it ran over into would stay.
+    asked = ("--cpus", "4", "--time", "1m", "--", "echo", "all done")
+    screen = Screen(home, "run", *asked, columns=60)
     try:
-        screen.until(b"expected to start in")
+        screen.until(b"is queued: not enough free cpus")
+        waiting = rendered(screen)
         (home.work / "go").touch()
         screen.until(b"all done")
 
         assert screen.left() == 0
-        until(lambda: b"\r\x1b[K" in screen.seen, "the line to be cleared")
+        submitted, line = waiting
+        assert "is queued: not enough free cpus; expected to" in line
+        assert rendered(screen) == [submitted, "all done"]
     finally:
         screen.close()
+
+
+def rendered(screen: Screen) -> list[str]:
+    """What a person sees."""
+    terminal = pyte.Screen(60, 33)
+    pyte.ByteStream(terminal).feed(screen.seen)
+    return [row.rstrip() for row in terminal.display if row.strip()]

@@ -319,7 +319,7 @@ def test_a_job_that_wants_a_node_to_itself_says_that_others_are_there():
     told = story(scene, "job")
 
     assert told.reason == "no node is idle"
-    assert told.lines[0] == "node box: wants it to itself, 1 tasks run there"
+    assert told.lines[0] == "node box: wants it to itself, 1 task runs there"
 
 
 def test_a_job_beside_one_that_has_the_node_to_itself_says_so():
@@ -370,6 +370,59 @@ def test_a_job_that_would_delay_another_names_it_and_the_one_ahead_its_promised_
     assert ahead.tree.expected == why.Expected(scene.now_s + 3600, ("box",))
     assert "it is expected to start in 1h on box, if everything goes to plan" in ahead.lines
     assert job not in ahead.tree.ahead.first
+
+
+@pytest.mark.parametrize("bound", [{"nodes": ("box2",)}, {"exclude": ("box1", "box3")}])
+def test_a_job_that_is_bound_to_a_node_waits_for_that_one_alone(bound):
+    scene = Scene(cpus=4, nodes=3)
+    scene.submit("hog", cpus=4, time_limit_s=600, placement=Placement(**bound))
+    scene.submit("job", cpus=1, time_limit_s=600, placement=Placement(**bound))
+
+    told = story(scene, "job")
+
+    assert told.tree.waits == why.Waiting(kind="room", nodes=1, node="box2")
+    assert "waits for: room on node box2" in told.lines
+
+
+def test_a_claim_on_nodes_that_a_job_may_not_use_is_not_what_it_waits_for():
+    scene = Scene(cpus=4, nodes=2)
+    times = {"start_s": scene.now_s + 1800, "end_s": scene.now_s + 7200}
+    reserve(scene, owner="", nodes=("box1", "box2"), **times)
+    scene.submit("job", placement=Placement(nodes=("box2",)))
+
+    assert story(scene, "job").tree.waits == why.Waiting(kind="claim", nodes=1, node="box2")
+
+
+@pytest.mark.parametrize("at", [Placement(nodes=("box2",)), Placement()])
+def test_no_start_is_expected_on_a_node_that_is_drained(at):
+    scene = Scene(cpus=4, nodes=2)
+    scene.submit("other", cpus=4, time_limit_s=7200, placement=Placement(nodes=("box1",)))
+    scene.submit("hog", cpus=4, time_limit_s=600, placement=Placement(nodes=("box2",)))
+    scene.submit("job", cpus=4, time_limit_s=600, placement=at)
+    assert story(scene, "job").tree.expected == why.Expected(scene.now_s + 600, ("box2",))
+
+    scene.ask(cmd.DrainNode(actor=OPERATOR, node="box2", drained=True, note="bad disk"))
+    told = story(scene, "job")
+
+    if at.nodes:
+        assert told.tree.expected is None
+        assert told.reason == "node box2 is drained (bad disk)"
+        assert "waits for: node box2 to take work again; no start is foretold before" in told.lines
+    else:
+        assert told.tree.expected == why.Expected(scene.now_s + 7200, ("box1",))
+
+
+def test_no_start_is_expected_in_room_that_was_promised_on_a_node_that_is_drained():
+    scene = Scene(cpus=4)
+    scene.submit("hog", cpus=4, time_limit_s=600)
+    due_s = scene.now_s + 3600
+    scene.submit("job", cpus=4, time_limit_s=600, deadline_s=due_s, promise=True)
+    before = story(scene, "job").tree.expected
+
+    scene.ask(cmd.DrainNode(actor=OPERATOR, node="box", drained=True, note=""))
+
+    assert before == why.Expected(scene.now_s + 600, ("box",))
+    assert story(scene, "job").tree.expected is None
 
 
 def test_where_nothing_passes_the_first_job_the_next_waits_for_its_turn():

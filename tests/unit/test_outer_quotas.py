@@ -70,7 +70,7 @@ def test_limits_of_rota_and_of_the_provider_both_bind():
     job = books.wait("alice", "vision")
 
     assert short(books, job, cpus=5).startswith("project vision holds 0 of at most 4 CPUs, 5")
-    assert "1 devices by the quota in slurm" in short(books, job, cpus=1, gpus=2)
+    assert "1 device by the quota in slurm" in short(books, job, cpus=1, gpus=2)
 
 
 def test_a_project_above_binds_those_below_it():
@@ -84,7 +84,7 @@ def test_a_project_above_binds_those_below_it():
     see(books, "lab", cpu_milli=1000)
 
     assert "the quota of project lab" in unseen
-    assert short(books, job, cpus=2).startswith("project lab holds 0 of at most 1 CPUs by the")
+    assert short(books, job, cpus=2).startswith("project lab holds 0 of at most 1 CPU by the")
 
 
 def test_a_user_that_the_provider_does_not_let_in_waits():
@@ -121,7 +121,7 @@ def test_why_tells_the_numbers_and_the_command_that_helps_is_that_of_rota():
 
     told = explain(scheduler, job, books.now_s)
 
-    text = "project vision holds 0 of at most 1 CPUs by the quota in slurm, 2 wanted"
+    text = "project vision holds 0 of at most 1 CPU by the quota in slurm, 2 wanted"
     assert told.reason == text
     assert told.tree.reason.provider == "slurm"
 

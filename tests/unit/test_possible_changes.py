@@ -104,7 +104,7 @@ def test_cpus_go_down_by_what_is_free_somewhere_and_by_halves_of_whole_ones():
         ("ask for 8 CPUs instead of 10", "--cpus 8", 0.2),
         ("ask for 5 CPUs instead of 10", "--cpus 5", 0.5),
         ("ask for 2 CPUs instead of 10", "--cpus 2", 0.8),
-        ("ask for 1 CPUs instead of 10", "--cpus 1", 0.9),
+        ("ask for 1 CPU instead of 10", "--cpus 1", 0.9),
     ]
     assert [step.spec.request.cpu_milli for step in found] == [8000, 5000, 2000, 1000]
 

@@ -366,7 +366,7 @@ def test_waiting_jobs_of_all_projects_below_count_for_the_one_above():
     books.project("vision", "lab")
     books.wait("ann", "vision")
 
-    with pytest.raises(Conflict, match="project lab may have 1 jobs waiting and has 1"):
+    with pytest.raises(Conflict, match="project lab may have 1 job waiting and has 1"):
         refuse_over_quota(books.cluster, make_spec(user="cem", project="lab"))
 
 

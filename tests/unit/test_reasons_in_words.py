@@ -79,7 +79,11 @@ WORDS: list[tuple[Reason, str, str]] = [
         "user al runs 1 of at most 1",
         "user al runs 1 of at most 1; some comes free in 1m",
     ),
-    (why.NoNode(), "no node has registered", "no node has registered yet"),
+    (
+        why.NoNode(),
+        "no node has registered",
+        "no node has registered yet: start 'rota agent --join URL' on each machine",
+    ),
     (why.Away(nodes=1, node="a", state="down"), "node a is down", ""),
     (
         why.Away(nodes=3, node="a", state="drained", note="fans"),
@@ -261,7 +265,7 @@ def test_of_many_reasons_the_first_are_told_and_the_rest_is_counted():
     two_of_eight = lines_of(tree_of(*parents), NOW_S, lines_max=2)
 
     assert six == [line(parent, NOW_S) for parent in parents[:6]]
-    assert seven == [*six, "and 1 further reasons"]
+    assert seven == [*six, "and 1 further reason"]
     assert two_of_eight == [*six[:2], "and 6 further reasons"]
 
 
@@ -277,7 +281,7 @@ def test_the_story_ends_with_the_expected_start_the_jobs_ahead_and_the_priority(
         "it is held",
         "it is expected to start in 1m on a, b, c, d, if everything goes to plan",
         "4 waiting jobs are ahead of it: 1, 2, 3, ...",
-        "its priority is 550: base 500, age 50",
+        "its priority of 50 counts as 55: +5 for its wait",
     ]
 
 
@@ -287,7 +291,18 @@ def test_a_priority_of_one_term_is_told_by_itself_only():
 
     assert lines_of(one, NOW_S) == ["it is held", "1 waiting job is ahead of it: 8"]
     assert lines_of(first, NOW_S) == ["it is held"]
-    assert priority_line({"base": 0.0}) == "its priority is 0: base 0"
+    assert priority_line({"base": 0.0}) == "its priority is 0"
+
+
+def test_what_a_priority_is_worth_is_told_in_the_numbers_that_people_give():
+    high = priority_line({"base": 750.0, "boost": 125.0, "age": 0.0})
+    low = priority_line({"base": 200.0, "boost": -100.0, "limit bonus": 5.0, "share": 12.5})
+
+    assert high == "its priority of 75 counts as 87.5: +12.5 for its band"
+    assert low == (
+        "its priority of 20 counts as 11.75: -10 for its band, +0.5 for its time limit, "
+        "+1.25 for the share of its account"
+    )
 
 
 def test_the_jobs_ahead_are_all_named_where_they_are_few():

@@ -201,7 +201,7 @@ def test_among_nodes_that_fail_in_as_many_things_the_last_filter_decides():
 
     scene.submit("job", cpus=2, gpus=1, scheduling_timeout_s=60)
 
-    assert short(scene, "job") == "node cards has 1 cpus, needs 2"
+    assert short(scene, "job") == "node cards has 1 cpu, needs 2"
 
 
 def test_a_node_that_is_only_away_comes_closer_than_one_that_a_filter_rules_out():

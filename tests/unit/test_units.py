@@ -227,3 +227,18 @@ def test_a_gpu_request_without_a_count_means_one_gpu():
     assert units.gpu_count(Request(device="gpu")) == 1
     assert units.gpu_count(Request(device="gpu", device_count=4)) == 4
     assert units.gpu_count(Request(device="tpu", device_count=4)) == 0
+
+
+@pytest.mark.parametrize(
+    ("amount", "things", "said"),
+    [
+        (1, "CPUs", "1 CPU"),
+        (1.0, "CPUs", "1 CPU"),
+        (0, "jobs", "0 jobs"),
+        (0.5, "CPUs", "0.5 CPUs"),
+        (2_000_000, "jobs", "2000000 jobs"),
+        (1, "MiB", "1 MiB"),
+    ],
+)
+def test_amounts_are_told_with_their_noun(amount, things, said):
+    assert units.counted(amount, things) == said

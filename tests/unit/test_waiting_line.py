@@ -1,13 +1,14 @@
 """The line that foresight plans: who is in it, how much each asks for, what comes free and when."""
 
+import pytest
+
 from rota.controller.commands import commands as cmd
 from rota.core.facts.job import JobSpec
 from rota.core.facts.placing import Operator, Placement, Selector
 from rota.core.facts.resources import Amount
 from rota.core.facts.tenant import Limits, Quota, User
-from rota.scheduling.answers.line_play import LinePiece, Rule, play_line
+from rota.scheduling.answers.line_play import LinePiece, Rule
 from rota.scheduling.answers.waiting_line import (
-    KINDS,
     SOON_S,
     STEP,
     WaitingLine,
@@ -126,16 +127,74 @@ def test_jobs_that_no_node_can_have_are_in_nobodys_way():
     assert line_of(scene).jobs == [scene.names["waits"]]
 
 
+def two_nodes() -> Scene:
+    """``box1`` is taken for ten minutes, ``box2`` is idle."""
+    scene = Scene(cpus=4, nodes=2)
+    scene.submit("hog", cpus=4, time_limit_s=600, placement=Placement(nodes=("box1",)))
+    scene.start("hog")
+    return scene
+
+
+def waits_s(scene: Scene) -> dict[str, float]:
+    line = line_of(scene)
+    names = {job: name for name, job in scene.names.items()}
+    return dict(zip(map(names.__getitem__, line.jobs), line.play(), strict=True))
+
+
+@pytest.mark.parametrize("bound", [{"nodes": ("box1",)}, {"exclude": ("box2",)}])
+def test_a_job_waits_for_the_nodes_that_it_may_use_and_not_for_idle_ones_beside(bound):
+    scene = two_nodes()
+    scene.submit("bound", cpus=4, time_limit_s=60, placement=Placement(**bound))
+    scene.submit("behind", cpus=4, time_limit_s=60, placement=Placement(**bound))
+
+    assert waits_s(scene) == {"bound": 600.0, "behind": 660.0}
+
+
+def test_what_is_bound_to_some_nodes_takes_their_room_from_jobs_that_may_use_more():
+    scene = two_nodes()
+    scene.submit("filler", cpus=4, time_limit_s=900)
+    scene.submit("bound", cpus=4, time_limit_s=60, placement=Placement(nodes=("box1",)))
+    scene.submit("free", cpus=4, time_limit_s=60)
+
+    assert waits_s(scene) == {"bound": 600.0, "free": 660.0}
+
+
+def test_what_runs_on_a_drained_node_leaves_no_room_when_it_ends():
+    scene = two_nodes()
+    scene.submit("filler", cpus=4, time_limit_s=900)
+    scene.submit("waits", cpus=4, time_limit_s=60)
+    scene.submit("bound", cpus=4, time_limit_s=60, placement=Placement(nodes=("box1",)))
+    scene.ask(cmd.DrainNode(actor=OPERATOR, node="box1", drained=True, note=""))
+
+    assert waits_s(scene) == {"waits": 900.0}
+
+
+def test_of_parts_of_a_site_beyond_a_number_nothing_is_said(monkeypatch):
+    monkeypatch.setattr("rota.scheduling.answers.waiting_line.PARTS_MAX", 2)
+    scene = two_nodes()
+    scene.submit("filler", cpus=4, time_limit_s=900)
+    for number in (1, 2):
+        at = Placement(nodes=(f"box{number}",))
+        scene.submit(f"at {number}", cpus=4, time_limit_s=60, placement=at)
+
+    assert waits_s(scene) == {"at 1": 600.0, "at 2": float("inf")}
+
+
+def test_a_job_that_wants_a_node_to_itself_waits_for_all_of_one():
+    scene = full()
+    scene.start("hog")
+    scene.submit("alone", cpus=1, time_limit_s=60, placement=Placement(exclusive=True))
+
+    assert waits_s(scene) == {"alone": 600.0}
+
+
 def test_the_plan_of_the_line_is_what_a_pass_would_do_on_one_node():
     scene = full()
     scene.start("hog")
     scene.submit("next", cpus=4, time_limit_s=60)
     scene.submit("last", cpus=4, time_limit_s=60)
 
-    line = line_of(scene)
-    waits_s = play_line(line.rule, line.free, line.running, line.pieces, KINDS)
-
-    assert waits_s == [600.0, 660.0]
+    assert waits_s(scene) == {"next": 600.0, "last": 660.0}
 
 
 def test_jobs_last_as_long_as_such_jobs_do_and_pass_by_what_the_policy_takes_them_to():

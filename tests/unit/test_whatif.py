@@ -15,7 +15,7 @@ from rota.core.facts.tenant import Limits, Queue, Quota, Reservation, User
 from rota.scheduling.answers.advice import TRIALS, Adviser, AskerRights, explain_and_advise
 from rota.scheduling.answers.explain import Explanation, explain
 from rota.scheduling.answers.outlook import Outlook, outlook
-from rota.scheduling.answers.pledging import jobs_ahead
+from rota.scheduling.answers.pledging import place_in_line
 from rota.scheduling.answers.reasons import Expected
 from rota.scheduling.answers.whatif import (
     DEPTH,
@@ -453,8 +453,8 @@ class TestAdvice:
             start_s = scene.now_s + hours[job] * 3600
             promised = job == "first"
             assert answer.tree.expected == Expected(start_s, ("box",), promised=promised)
-            words = f"it is expected to start in {hours[job]}h on box, if everything goes to plan"
-            assert words in answer.lines
+            how = "if everything goes to plan" + ("" if promised else " and no job passes another")
+            assert f"it is expected to start in {hours[job]}h on box, {how}" in answer.lines
 
     def test_a_start_is_foretold_for_the_first_in_line_only(self):
         scene = Scene(cpus=1)
@@ -643,7 +643,8 @@ class TestPlan:
 
         assert found.start_s == full.job("hog").started_s + 3600
         assert found.tree.expected == Expected(found.start_s, ("box",), False)
-        assert "it is expected to start in 1h on box, if everything goes to plan" in found.lines
+        sure = "if everything goes to plan and no job passes another"
+        assert f"it is expected to start in 1h on box, {sure}" in found.lines
 
     @pytest.mark.parametrize(("elements", "cap", "starts"), [(3, 0, 3), (10, 0, 4), (10, 2, 2)])
     def test_as_many_elements_start_as_there_is_room_for_and_may_run(self, elements, cap, starts):
@@ -659,12 +660,12 @@ class TestPlan:
         full.ask(cmd.SetQueue(actor=OPERATOR, queue=Queue(name="side", state=QueueState.PAUSED)))
         scheduler, spec = full.controller.scheduler, spec_of(full, "job")
         paused = msgspec.structs.replace(spec, queue="side")
-        found = [jobs_ahead(scheduler, spec, full.now_s)]
+        found = [place_in_line(scheduler, spec, full.now_s)]
         full.submit("next", cpus=1, gpus=2)
 
-        found += [jobs_ahead(scheduler, one, full.now_s) for one in (spec, paused)]
+        found += [place_in_line(scheduler, one, full.now_s) for one in (spec, paused)]
 
-        assert found == [1, 2, None]
+        assert [place and place.ahead for place in found] == [1, 2, None]
 
 
 class TestComingPreemption:
@@ -696,6 +697,30 @@ class TestComingPreemption:
         assert taken.state("urgent") == "scheduled"
         taken.finish("hog", signal=15)
         assert taken.is_running("urgent")
+
+    @pytest.mark.parametrize(("cpus", "runs_s"), [(4, 60), (2, 0)])
+    def test_a_job_behind_the_one_that_takes_the_room_starts_when_that_one_leaves_some(
+        self, taken: Scene, cpus: int, runs_s: int
+    ):
+        taken.submit("urgent", cpus=cpus, priority=75, time_limit_s=60)
+        begun_s, hog, urgent = taken.job("hog").started_s, taken.names["hog"], taken.names["urgent"]
+        grace_s = taken.job("hog").spec.grace_s
+
+        plan = foreseen(taken, cpus=2, priority=75, time_limit_s=60)
+        taken.submit("second", cpus=2, priority=75, time_limit_s=60)
+        told = advised(taken, "second")
+
+        start_s = begun_s + 20 + grace_s + runs_s
+        assert told.tree.expected == Expected(start_s, ("box",), False, (hog,), urgent)
+        assert plan.tree.expected == told.tree.expected
+        assert f"as job {hog} gives way to job {urgent} before" in " ".join(told.lines)
+        taken.pass_time(begun_s + 20 - taken.now_s)
+        taken.finish("hog", signal=15)
+        if runs_s:
+            taken.pass_time(60)
+            taken.finish("urgent")
+        assert taken.is_running("second")
+        assert taken.now_s <= start_s
 
     def test_a_plan_names_them_before_the_submit(self, taken: Scene):
         found = foreseen(taken, cpus=4, priority=75, time_limit_s=60)

@@ -63,6 +63,11 @@ class Eviction(msgspec.Struct, frozen=True, omit_defaults=True):
     #: Only these tasks; empty: all of it.
     tasks: tuple[int, ...] = ()
 
+    @property
+    def lends(self) -> bool:
+        """Whether it stays where it is."""
+        return self.mode is PreemptMode.SUSPEND
+
 
 class Return(NamedTuple):
     """A decision: a job that waits inside an engine before there is room comes back; why."""

@@ -234,10 +234,14 @@ class Scheduler:
         return bool(self.cluster.census.elastic) and (changes.everything or bool(changes.nodes))
 
     def promise_of(self, job_id: int) -> Promise | None:
-        """When and where a waiting job is to start; None when it was promised nothing."""
-        job = self.cluster.jobs.get(job_id)
-        pledge = self.promises.pledge(job_id, job.spec.reservation) if job is not None else None
-        return pledge or self.promises.kept.get(job_id)
+        """When and where a waiting job is to start; None when it was promised nothing.
+
+        What was promised on a node that is out of service is no start to expect.
+        """
+        job, promises = self.cluster.jobs.get(job_id), self.promises
+        pledge = promises.pledge(job_id, job.spec.reservation) if job is not None else None
+        found = pledge or promises.kept.get(job_id)
+        return found if found is not None and promises.is_there(found) else None
 
     def rules(self) -> Rules:
         """What the policy names, for one pass."""

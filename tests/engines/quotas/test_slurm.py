@@ -94,7 +94,7 @@ def test_a_limit_that_is_changed_in_slurm_shows_as_drift_and_holds(slurm_site: S
     drift = "limit of CPUs: 4 in Rota, 1 in slurm"
     until(lambda: drift in site.shown()["drift"], "the drift")
     job = site.job(2, "/bin/true")
-    reason = f"project {site.project} holds 0 of at most 1 CPUs by the quota in slurm, 2 wanted"
+    reason = f"project {site.project} holds 0 of at most 1 CPU by the quota in slurm, 2 wanted"
     until(lambda: reason in site.box.why(job), "the reason")
     again = site.quota(cpu_quota=4)
     site.box.api("PUT", f"/projects/{site.project}-free", {"parent": site.project})

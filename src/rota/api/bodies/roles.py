@@ -9,6 +9,7 @@ from rota.api.bodies import checks
 from rota.core.facts.errors import Rejected
 from rota.core.facts.job import Role
 from rota.core.facts.resources import Request
+from rota.core.words.units import counted
 
 if TYPE_CHECKING:
     from rota.api.bodies.gang_requests import RoleRequest
@@ -78,7 +79,7 @@ def request_of(asked: Resources) -> Request:
     if not count and (named or indices):
         count = len(indices) or 1
     if indices and count > len(indices):
-        why = f"{count} GPUs wanted, and only {len(indices)} numbers to choose from"
+        why = f"{count} GPUs wanted, and only {counted(len(indices), 'numbers')} to choose from"
         raise Rejected.because("resources.gpu_indices", list(indices), why)
     if asked.shared and not asked.gpu_memory_mb and not milli:
         raise Rejected.because(

@@ -125,12 +125,12 @@ def _tried(context: Context, actor: Actor, submission: Submission) -> PlanView:
             view.elements_starting = starting_now(
                 host.scheduler, submission.spec, count, submission.cap, host.clock.now_s()
             )
-    expected = view.tree.expected
+    expected, foretelling, said = view.tree.expected, context.foretelling, None
     if expected is not None and expected.victims:
-        view.foretold = foretold_view(context.foretelling.by(expected), host.clock.now_s())
+        said = foretelling.by(expected)
     elif not view.starts and view.tree.ahead is not None:
-        said = context.foretelling.of_new(submission.spec, view.tree.ahead.jobs)
-        view.foretold = foretold_view(said, host.clock.now_s())
+        said = foretelling.of_new(submission.spec, view.tree.ahead.jobs, found.part)
+    view.foretold = foretold_view(said, host.clock.now_s(), foretelling.bands)
     if submission.promise:
         view.promise = asked_for(context, submission)
     return view

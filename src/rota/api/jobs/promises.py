@@ -17,7 +17,7 @@ from rota.controller.commands.pledges import (
     refuse_unfit,
     why_not,
 )
-from rota.scheduling.answers.pledging import jobs_ahead, weigh
+from rota.scheduling.answers.pledging import place_in_line, weigh
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -99,11 +99,11 @@ def _weigh(context: Context, spec: JobSpec) -> tuple[Weighed, float]:
 def _chance(context: Context, spec: JobSpec, now_s: float) -> float:
     """By the plan of the line and what came of such plans; its whole limit counts as its run."""
     within_s = spec.deadline_s - spec.time_limit_s - now_s
-    ahead = jobs_ahead(context.host.scheduler, spec, now_s)
-    if ahead is None or within_s <= 0:
+    place = place_in_line(context.host.scheduler, spec, now_s)
+    if place is None or within_s <= 0:
         return 0.0
     foretelling = context.foretelling
-    said = foretelling.of_new(spec, ahead)
+    said = foretelling.of_new(spec, place.ahead, place.part)
     if said is None:
         return 0.0
     exact = foretelling.bands.chance(said.word.planned_s, within_s)

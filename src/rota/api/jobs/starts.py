@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from litestar import get
+from msgspec.structs import asdict
 
 from rota.api import params
 from rota.api.context import Asking, context_of
@@ -42,13 +43,11 @@ def _starts(context: Context) -> list[StartView]:
     cluster, now_s = context.host.cluster, context.host.clock.now_s()
     found: dict[int, StartView] = {}
     for job in context.foretelling.jobs:
-        view = foretold_view(context.foretelling.of(job), now_s)
+        view = foretold_view(context.foretelling.of(job), now_s, context.foretelling.bands)
         array = cluster.array_of(job)
         for number in (job, array.id if array is not None else job):
             if view is not None and number not in found:
-                found[number] = StartView(
-                    view.expected_at, view.nine_in_ten_at, view.bands, id=number
-                )
+                found[number] = StartView(**asdict(view), id=number)
     return [*found.values()]
 
 

@@ -110,7 +110,7 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
         said = context.foretelling.of_item(found)
         if expected is not None and expected.victims:
             said = context.foretelling.by(expected)
-        answer.foretold = foretold_view(said, host.clock.now_s())
+        answer.foretold = foretold_view(said, host.clock.now_s(), context.foretelling.bands)
     answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
     answer.reason = with_refs(host.cluster, answer.reason)
     answer.lines = [with_refs(host.cluster, line) for line in answer.lines]

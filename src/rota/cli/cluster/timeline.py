@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rota.cli.shared import render
 from rota.cli.shared.job_fields import seconds
-from rota.core.words.units import format_duration
+from rota.core.words.units import counted, format_duration
 from rota.moments import show, zone_named
 
 if TYPE_CHECKING:
@@ -45,10 +45,7 @@ def what(entry: Entry) -> str:
     if entry.get("gpus"):
         model = entry.get("gpu_type")
         where = f" on {nodes}" if nodes else ""
-        several = "" if entry["gpus"] == 1 else "s"
-        return (
-            f"{entry['gpus']}x{model}{where}" if model else f"{entry['gpus']} GPU{several}{where}"
-        )
+        return (f"{entry['gpus']}x{model}" if model else counted(entry["gpus"], "GPUs")) + where
     return f"nodes {nodes}"
 
 

@@ -17,7 +17,7 @@ from rota.cli.shared.options import json_option
 from rota.client.http import segment
 from rota.core.facts.errors import Conflict
 from rota.core.facts.site.pilot import KINDS
-from rota.core.words.units import format_duration
+from rota.core.words.units import counted, format_duration
 from rota.settings.pilots import read_fields
 
 _COLUMNS = (
@@ -209,8 +209,8 @@ def _size(entry: dict[str, Any]) -> str:
     if not entry["cpus"]:
         return "a whole node"
     memory = f" {brief_mib(entry['memory_mb'])}" if entry["memory_mb"] else ""
-    gpus = f" {entry['gpus']} gpus" if entry["gpus"] else ""
-    return f"{entry['cpus']:g} cpus{memory}{gpus}"
+    gpus = f" {counted(entry['gpus'], 'gpus')}" if entry["gpus"] else ""
+    return f"{counted(entry['cpus'], 'cpus')}{memory}{gpus}"
 
 
 def _waiting(allocations: list[dict[str, Any]]) -> list[str]:

@@ -13,6 +13,7 @@ from rota.cli.shared.options import CommandLine, SectionOption, words_argument
 from rota.cli.submit.submit import build, shell_option
 from rota.cli.submit.submit_options import submit_options
 from rota.core.facts.site.prices import money
+from rota.core.words.units import counted
 
 _HELP = """Say whether a job would start now and where, or when, and why. Nothing is submitted.
 
@@ -61,8 +62,7 @@ def _first(answer: dict[str, Any]) -> str:
 
 
 def _place(held: dict[str, Any]) -> str:
-    cpus = f"{held['cpus']:g} CPU" + ("" if held["cpus"] == 1 else "s")
-    text = f"task {held['task']} on {held['node']}: {cpus}"
+    text = f"task {held['task']} on {held['node']}: {counted(held['cpus'], 'CPUs')}"
     if held["gpus"]:
         text += f", GPU {', '.join(map(str, held['gpus']))}"
     return text

@@ -18,6 +18,7 @@ import click
 from rota.cli.jobs.bell import DONE, SIGNAL, UNREAD, Bell
 from rota.cli.jobs.follow import POLL_S, LogFollower, exit_code_of, last_words, patiently, wait_for
 from rota.cli.shared import exits, render, session
+from rota.cli.shared.live_line import LiveLine
 from rota.cli.shared.options import CommandLine, words_argument
 from rota.cli.submit.submit import (
     build,
@@ -67,10 +68,11 @@ class Attendance:
     Ctrl-C asks first, cancels when pressed again, and leaves when pressed once more.
     """
 
-    def __init__(self, client: Client, bell: Bell, job_id: int) -> None:
+    def __init__(self, client: Client, bell: Bell, job_id: int, shown: LiveLine) -> None:
         self.client = client
         self.bell = bell
         self.job_id = job_id
+        self.shown = shown
         self.cancelled_s = 0.0
         self.error: ClientError | None = None
 
@@ -78,6 +80,8 @@ class Attendance:
         threading.Thread(target=self._wait, name="rota-wait", daemon=True).start()
         while True:
             heard = self.bell.listen(self._left_s())
+            if heard:
+                self.shown.end()
             if DONE in heard:
                 if self.error is not None:
                     raise self.error
@@ -172,16 +176,18 @@ def shell_reads_it() -> bool:
     return name in SHELLS and same and not stat.S_ISCHR(ours.st_mode)
 
 
-def follow_to_end(client: Client, bell: Bell, job_id: int, tasks: int = 1) -> dict[str, Any]:
+def follow_to_end(
+    client: Client, bell: Bell, job_id: int, tasks: int, shown: LiveLine
+) -> dict[str, Any]:
     """Stream the output of every task until the job has ended; the job as it is then."""
     if tasks > TASKS_FOLLOWED:
         session.warn(f"showing the output of the first {TASKS_FOLLOWED} of {tasks} tasks")
     threads = [
-        _follow_in_thread(bell, job_id, task, stream, out)
+        _follow_in_thread(bell, job_id, task, stream, out, shown)
         for task in range(min(tasks, TASKS_FOLLOWED))
         for stream, out in (("stdout", sys.stdout.buffer), ("stderr", sys.stderr.buffer))
     ]
-    Attendance(client, bell, job_id).until_end()
+    Attendance(client, bell, job_id, shown).until_end()
     for thread in threads:
         while thread.is_alive():
             thread.join(0.1)
@@ -192,9 +198,10 @@ def follow_to_end(client: Client, bell: Bell, job_id: int, tasks: int = 1) -> di
 
 
 def _follow_in_thread(
-    bell: Bell, job_id: int, task: int, stream: str, out: BinaryIO
+    bell: Bell, job_id: int, task: int, stream: str, out: BinaryIO, shown: LiveLine
 ) -> threading.Thread:
     def write(part: bytes) -> None:
+        shown.end()
         out.write(part)
         out.flush()
 
@@ -219,24 +226,24 @@ def _follow_in_thread(
     return thread
 
 
-def tell_waiting(job_id: int) -> None:
+def tell_waiting(job_id: int, shown: LiveLine) -> None:
     """Why the job waits and how long that may take: a line that is kept up to date at a terminal,
     else one that is said once, when it has waited a while."""
-    client, live, told = session.connect(), sys.stderr.isatty(), ""
+    client, live, told = session.connect(), sys.stderr.isatty(), False
     client.has_answered = True
     time.sleep(WAITED_S)
     with suppress(ClientError):
-        while client.get(f"/jobs/{job_id}")["state"] in WAITING:
+        while (job := client.get(f"/jobs/{job_id}"))["state"] in WAITING:
             line = waiting_line(client.get(f"/jobs/{job_id}/why"))
-            if live:
-                click.echo(f"\r\x1b[K{line}", nl=False, err=True)
-                told = line
-            elif not told:
-                told = line
+            if not live and not told:
                 session.warn(line)
+            if not told and not job.get("time_limit_s"):
+                session.warn("no --time was given; with a limit the job may start sooner")
+            told = True
+            if live:
+                shown.show(line)
             time.sleep(WAITED_S)
-    if live and told:
-        click.echo("\r\x1b[K", nl=False, err=True)
+    shown.end()
     client.close()
 
 
@@ -245,7 +252,8 @@ def waiting_line(answer: dict[str, Any]) -> str:
     about = [str(line) for line in answer["lines"] if "expected to start" in str(line)]
     expected = about[0].removeprefix("it is ").partition(", if")[0] if about else ""
     told = [f"job {answer.get('ref') or answer['id']} is {answer['state']}: {answer['reason']}"]
-    return render.clean("; ".join([*told, expected] if expected else told))
+    told += [expected] if expected else []
+    return render.clean("; ".join(told))
 
 
 def _last_words(job: dict[str, Any]) -> None:
@@ -288,14 +296,15 @@ def run(ctx: click.Context, /, **params: object) -> int:
         return exits.OK
     if fields.get("pty"):
         return _use_terminal(client, body)
+    shown = LiveLine()
     with Bell() as bell:
         job_id = send(client, body, quiet=bool(params["quiet"]))["id"]
         bell.impatient = False
         if sys.stderr.isatty() and not params["quiet"]:
             click.echo(f"job {job_id} submitted", err=True)
         if not params["quiet"]:
-            threading.Thread(target=tell_waiting, args=(job_id,), daemon=True).start()
-        job = follow_to_end(client, bell, job_id, task_count(fields))
+            threading.Thread(target=tell_waiting, args=(job_id, shown), daemon=True).start()
+        job = follow_to_end(client, bell, job_id, task_count(fields), shown)
     if not params["quiet"]:
         _last_words(job)
     return exit_code_of(job)

@@ -14,7 +14,7 @@ from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import job_fields, render, session, types
 from rota.cli.shared.foretold import foretold_lines
 from rota.cli.shared.options import json_option
-from rota.core.words.units import format_duration, format_mib
+from rota.core.words.units import counted, format_duration, format_mib
 
 _ATTEMPTS = (
     render.Column("TRY", right=True),
@@ -99,9 +99,9 @@ def role_pairs(roles: list[dict[str, Any]]) -> list[tuple[str, object]]:
         asked = role["resources"]
         least = role.get("min_count")
         parts = [f"{least} to {role['count']}" if least else str(role["count"])]
-        parts.append(f"{asked['cpus']:g} CPUs")
+        parts.append(counted(asked["cpus"], "CPUs"))
         parts += [_mib(asked["memory_mb"])] if asked.get("memory_mb") else []
-        parts += [f"{asked['gpus']:g} GPUs"] if asked.get("gpus") else []
+        parts += [counted(asked["gpus"], "GPUs")] if asked.get("gpus") else []
         pairs.append((f"role {role['name']}", ", ".join(parts)))
     return pairs
 

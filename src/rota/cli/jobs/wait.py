@@ -12,6 +12,7 @@ import click
 from rota.cli.jobs.follow import MOST_IDS, POLL_S, patiently, wait_for
 from rota.cli.shared import exits, session, types
 from rota.cli.shared.job_fields import FINISHED
+from rota.cli.shared.live_line import LiveLine
 from rota.cli.shared.naming import jobs_named
 from rota.cli.shared.options import json_option
 
@@ -43,6 +44,7 @@ class LongPolls:
         self.done: dict[int, dict[str, Any]] = {}
         self.live = live
         self.started_s = time.monotonic()
+        self._line = LiveLine()
         #: Elements of the arrays among them: (all, ended, not well).
         self.elements: dict[int, tuple[int, int, int]] = {}
 
@@ -55,8 +57,7 @@ class LongPolls:
             self._poll(left_s)
             if timeout_s is not None and self._waited_s() >= timeout_s:
                 break
-        if self.live:
-            click.echo("\r\x1b[K", nl=False, err=True)
+        self._line.end()
         return {"done": list(self.done.values()), "pending": self.pending}
 
     def _waited_s(self) -> float:
@@ -84,7 +85,7 @@ class LongPolls:
             len(self.done) + sum(max(count, 1) for count, _, _ in arrays),
             self._waited_s(),
         )
-        click.echo(f"\r\x1b[K{line}", nl=False, err=True)
+        self._line.show(line)
 
 
 def array_progress(job: dict[str, Any]) -> tuple[int, int, int]:

@@ -15,6 +15,7 @@ import click
 from rota.cli.shared import exits, session
 from rota.cli.shared.options import json_option
 from rota.client.errors import ClientError
+from rota.core.words.units import counted
 from rota.heads import GONE_S, clock_remark
 from rota.paths import config_files, pretended_dir, state_dir
 
@@ -124,7 +125,7 @@ def check_nvml() -> Finding:
         count = pynvml.nvmlDeviceGetCount()
     except pynvml.NVMLError as error:
         return Finding(WARN, "nvml", str(error), "fine on a machine without NVIDIA GPUs")
-    return Finding(OK, "nvml", f"{count} GPUs")
+    return Finding(OK, "nvml", counted(count, "GPUs"))
 
 
 def check_server() -> tuple[Finding, dict[str, Any]]:

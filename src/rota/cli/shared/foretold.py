@@ -6,22 +6,39 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from rota.client.errors import ClientError
+from rota.core.words.units import counted
 
 if TYPE_CHECKING:
     from rota.client.http import Client
 
 
 def in_words(foretold: dict[str, Any], now: datetime | None = None) -> str:
-    """The expected start, and by when nine in ten such jobs have started."""
-    about = _clock(foretold["expected_at"], now)
-    before = _clock(foretold["nine_in_ten_at"], now)
-    return f"about {about}, nine in ten before {before}"
+    """The expected start, and by when nine in ten such jobs have started, if that is known."""
+    about, most = f"about {_clock(foretold['expected_at'], now)}", foretold["nine_in_ten_at"]
+    return f"{about}, nine in ten before {_clock(most, now)}" if most else about
+
+
+def basis_of(foretold: dict[str, Any]) -> str:
+    """What that rests on: ``(from 12 such jobs that ran and 34 starts)``."""
+    runs, starts = foretold.get("runs"), foretold.get("starts")
+    if starts is None:
+        # An older server does not say.
+        return ""
+    ran = (
+        "" if runs is None else f"{counted(runs, 'such jobs')} that ran" if runs else "time limits"
+    )
+    if foretold["nine_in_ten_at"]:
+        return f" (from {' and '.join(filter(None, (ran, counted(starts, 'starts'))))})"
+    few = f"{counted(starts, 'starts')} so far, too few to say how sure"
+    return f" ({f'from {ran}; ' if ran else ''}{few})"
 
 
 def foretold_lines(answer: dict[str, Any]) -> list[str]:
     """A line for what is said of a job that waits; none where nothing is."""
     foretold = answer.get("foretold")
-    return [f"  it will probably start {in_words(foretold)}"] if foretold else []
+    return (
+        [f"  it will probably start {in_words(foretold)}{basis_of(foretold)}"] if foretold else []
+    )
 
 
 def promise_line(said: dict[str, Any]) -> str:

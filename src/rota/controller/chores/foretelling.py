@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from bisect import bisect_left
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -21,11 +22,10 @@ from rota.core.facts.array import Array
 from rota.core.facts.errors import RotaError
 from rota.scheduling.answers.bands import BandRecord, Bands
 from rota.scheduling.answers.line_plan import LONG
-from rota.scheduling.answers.line_play import play_line
-from rota.scheduling.answers.waiting_line import KINDS, line_in_steps, packed, piece_of
+from rota.scheduling.answers.waiting_line import line_in_steps, packed, piece_of
 from rota.scheduling.answers.words import Said, ToldWords
 from rota.scheduling.later.predict_runs import kinds_of
-from rota.scheduling.limits.least import least_of
+from rota.scheduling.limits.least import least_on
 from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from rota.core.changes.events import Recorded
     from rota.core.facts.job import Job, JobSpec
     from rota.scheduling.answers.reasons import Expected
-    from rota.scheduling.answers.waiting_line import WaitingLine
+    from rota.scheduling.answers.waiting_line import Part, WaitingLine
+    from rota.scheduling.later.predict_runs import Kind
     from rota.store.api import Store
 
 log = logging.getLogger("rota.controller")
@@ -47,6 +48,8 @@ REST_S = 0.002
 #: What was learned is saved at most so often.
 SAVE_S = 60.0
 BOOKMARK = "bands"
+#: Fewer runs of jobs of other names say nothing of a job: its limit stands in.
+RUNS_MIN = 10
 
 
 class Foretelling:
@@ -58,6 +61,8 @@ class Foretelling:
         self._words = ToldWords()
         self._line: WaitingLine | None = None
         self._planned_s: dict[int, float] = {}
+        #: When the jobs that run leave, in order, from the last look on.
+        self._ends: list[tuple[float, int]] = []
         self._looked_s, self._seen, self._saved_s = 0.0, 0, 0.0
         self._saved = 0
         host.watch.listeners.append(self.hear)
@@ -80,8 +85,10 @@ class Foretelling:
             return
         self._seen, self._looked_s = host.newest_seq, now_s
         line = self._line = await _in_turns(line_in_steps(host.scheduler, now_s, self._lasts_s))
-        waits_s = await asyncio.to_thread(_planned, line)
+        waits_s = await asyncio.to_thread(line.play)
         self._planned_s = dict(zip(line.jobs, waits_s, strict=True))
+        ends_s = [piece.run_s for piece in line.running]
+        self._ends = sorted(zip(ends_s, line.holders, strict=True))
         for job in [job for job in self._words.jobs if job not in self._planned_s]:
             if job not in host.cluster.jobs or job in host.cluster.lanes.where:
                 self._words.forget(job)
@@ -107,26 +114,44 @@ class Foretelling:
         planned_s = self._planned_s.get(job)
         if planned_s is None or planned_s == float("inf"):
             return None
-        return Said(self._looked_s, self.bands.say(planned_s))
+        return Said(self._looked_s, self.bands.say(planned_s), self._runs_behind(planned_s))
+
+    def _runs_behind(self, planned_s: float) -> int | None:
+        """How many runs tell when the job ends whose end lies nearest to a planned start."""
+        ends = self._ends
+        if not ends or not planned_s:
+            return None
+        at = bisect_left(ends, (planned_s, 0))
+        _, number = min(ends[max(at - 1, 0) : at + 1], key=lambda end: abs(end[0] - planned_s))
+        job = self._host.cluster.jobs.get(number)
+        return self._runs_of(job.spec) if job is not None else None
 
     def by(self, expected: Expected) -> Said:
         """Of a job of which is known when it will take the room of others."""
         now_s = self._host.clock.now_s()
         return Said(now_s, self.bands.say(max(expected.start_s - now_s, 0.0)))
 
-    def of_new(self, spec: JobSpec, ahead: int) -> Said | None:
-        """The same for a job that would stand behind ``ahead`` others. A long line takes long."""
+    def of_new(self, spec: JobSpec, ahead: int, part: Part) -> Said | None:
+        """The same for a job that would stand behind ``ahead`` others and may use these nodes.
+
+        A long line takes long.
+        """
         line, now_s = self._line, self._host.clock.now_s()
-        if line is None:
+        if line is None or not (part := part.intersection(line.total)):
             return None
         cluster = self._host.cluster
-        size = packed(least_of(cluster.lanes.shape_of(spec)))
+        size = packed(least_on(cluster, cluster.lanes.shape_of(spec)))
         passes_s = run_s_of(cluster, spec, spec.roles)
         piece = piece_of(cluster, spec, size, passes_s, self._lasts_s)
         at = min(ahead, len(line.pieces))
-        more = line._replace(pieces=[*line.pieces[:at], piece, *line.pieces[at:]])
-        planned_s = _planned(more, at)[at]
-        return Said(now_s, self.bands.say(planned_s)) if planned_s < float("inf") else None
+        more = line._replace(
+            pieces=[*line.pieces[:at], piece, *line.pieces[at:]],
+            parts=[*line.parts[:at], part, *line.parts[at:]],
+        )
+        planned_s = more.play(at)[at]
+        if planned_s == float("inf"):
+            return None
+        return Said(now_s, self.bands.say(planned_s), self._runs_behind(planned_s))
 
     def hear(self, records: Sequence[Recorded]) -> None:
         """Starts teach how far words are to be trusted."""
@@ -138,9 +163,11 @@ class Foretelling:
                 self._words.forget(event.job)
 
     def _lasts_s(self, spec: JobSpec, ran_s: float) -> float:
-        limit_s = float(spec.time_limit_s or spec.estimate_s)
-        kinds = kinds_of(spec.user, spec.name, size_of(spec), limit_s)
-        return self._host.forecast.predictor.middle_s(kinds, limit_s, ran_s)
+        predictor, limit_s = self._host.forecast.predictor, _limit_s(spec)
+        return predictor.middle_s(_kinds_of(spec), limit_s, ran_s, RUNS_MIN)
+
+    def _runs_of(self, spec: JobSpec) -> int:
+        return self._host.forecast.predictor.runs_of(_kinds_of(spec), RUNS_MIN)
 
     async def load(self) -> None:
         """What an earlier life learned."""
@@ -177,8 +204,12 @@ async def _in_turns(steps: Generator[None, None, WaitingLine]) -> WaitingLine:
         await asyncio.sleep(0)
 
 
-def _planned(line: WaitingLine, last: int | None = None) -> list[float]:
-    return play_line(line.rule, line.free, line.running, line.pieces, KINDS, last)
+def _limit_s(spec: JobSpec) -> float:
+    return float(spec.time_limit_s or spec.estimate_s)
+
+
+def _kinds_of(spec: JobSpec) -> tuple[Kind, ...]:
+    return kinds_of(spec.user, spec.name, size_of(spec), _limit_s(spec))
 
 
 def _keep(text: str, store: Store) -> None:

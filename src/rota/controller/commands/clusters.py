@@ -10,6 +10,7 @@ from rota.core.changes import events as ev
 from rota.core.facts.errors import Conflict, NotFound, Rejected
 from rota.core.facts.site.clusters import Choice
 from rota.core.words.policy_text import nearest
+from rota.core.words.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -78,8 +79,7 @@ def remove_vdc(scribe: Scribe, command: cmd.RemoveVdc) -> object:
     specs += [array.spec for array in cluster.arrays.values() if array.waiting]
     count = sum(spec.vdc == name for spec in specs)
     if count:
-        jobs = "1 job" if count == 1 else f"{count} jobs"
-        raise Conflict(f"vdc {name} still has {jobs}", field="vdc", value=name)
+        raise Conflict(f"vdc {name} still has {counted(count, 'jobs')}", field="vdc", value=name)
     left = tuple(vdc for vdc in policy.vdcs if vdc.name != name)
     scribe.emit(ev.PolicySet(policy=replace(policy, vdcs=left)))
     return name

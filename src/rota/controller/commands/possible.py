@@ -11,6 +11,7 @@ from rota.core.derived.lanes import shape_of
 from rota.core.facts.errors import Rejected
 from rota.core.facts.features import WITHOUT
 from rota.core.facts.job import ServiceClass
+from rota.core.words.units import counted
 from rota.scheduling.place.filters import missing_feature
 from rota.scheduling.place.node_room import Room
 from rota.scheduling.place.trial_rooms import count_in, place_in
@@ -168,17 +169,17 @@ def _device_words(request: Request) -> str:
     memory = request.device_memory_mib
     numbers = ",".join(map(str, request.device_indices))
     named = f" with index {numbers}" if numbers else ""
-    several = "" if request.device_count == 1 else "s"
-    return (
-        f"{request.device_count} {kind}{several}" + (f" of {memory} MiB" if memory else "") + named
-    )
+    count = counted(request.device_count, f"{kind}s")
+    return count + (f" of {memory} MiB" if memory else "") + named
 
 
 def nodes_have(nodes: Sequence[Node], dimension: str) -> str:
     """What the largest of these nodes has in a dimension, in words."""
     specs = [_whole(node).spec for node in nodes]
     if dimension == "cpus":
-        return f"the largest node has {max(spec.cpu_milli for spec in specs) / 1000:g} CPUs"
+        return (
+            f"the largest node has {counted(max(spec.cpu_milli for spec in specs) / 1000, 'CPUs')}"
+        )
     if dimension == "memory":
         return f"the largest node has {max(spec.memory_mib for spec in specs)} MiB of memory"
     if dimension == "disk":
@@ -188,5 +189,5 @@ def nodes_have(nodes: Sequence[Node], dimension: str) -> str:
     if not most:
         return "no node has any"
     kinds = {device.kind for spec in specs for device in spec.devices if device.usable}
-    what = ("GPU" if kinds == {"gpu"} else "device") + ("" if most == 1 else "s")
-    return f"no node has more than {most} {what}" + (f" ({', '.join(models)})" if models else "")
+    what = counted(most, "GPUs" if kinds == {"gpu"} else "devices")
+    return f"no node has more than {what}" + (f" ({', '.join(models)})" if models else "")

@@ -19,6 +19,7 @@ from rota.core.facts.errors import Conflict, Forbidden, KeyReused, Rejected
 from rota.core.facts.states import QueueState
 from rota.core.facts.tenant import Access, Actor, Group
 from rota.core.words.kin import PARENT_LABEL
+from rota.core.words.units import counted
 from rota.scheduling.limits.refusals import refuse_over_quota
 from rota.scheduling.place.tariff import refuse_cost
 
@@ -83,7 +84,8 @@ def refuse_too_many(cluster: Cluster, command: Submit) -> None:
     more = sum(sum(map(len, submission.runs)) or 1 for submission in command.submissions)
     waiting = cluster.accounts.waiting.get(("user", user))
     if waiting + more > most:
-        allowed = f"user {user} may have {most} jobs waiting (limits.queued) and has {waiting}"
+        may = f"user {user} may have {counted(most, 'jobs')} waiting (limits.queued)"
+        allowed = f"{may} and has {waiting}"
         text = f"queued: {more} more is not allowed; {allowed}"
         raise Conflict(text, field="queued", value=more, allowed=allowed)
 

@@ -160,6 +160,10 @@ class Placement(msgspec.Struct, frozen=True, omit_defaults=True):
     engine: str = ""
     vdc: str = ""
 
+    def admits(self, node: str) -> bool:
+        """Whether the nodes that it names, to take or to avoid, leave it this one."""
+        return node not in self.exclude and (not self.nodes or node in self.nodes)
+
     @property
     def needs_neighbours(self) -> bool:
         """Whether it runs only where some other job does."""

@@ -257,3 +257,9 @@ def format_indices(indices: list[int]) -> str:
         else:
             spans.append([index, index])
     return ",".join(str(a) if a == b else f"{a}-{b}" for a, b in spans)
+
+
+def counted(amount: float, things: str) -> str:
+    """``1 CPU``, ``2 CPUs``, ``0.5 CPUs``, of what is named in the plural."""
+    shown = str(int(amount)) if amount == int(amount) else f"{amount:g}"
+    return f"{shown} {things.removesuffix('s') if amount == 1 else things}"

@@ -14,6 +14,7 @@ import msgspec
 
 from rota.core.facts.array import Array
 from rota.core.facts.job import Job
+from rota.core.facts.policy import Backfill
 from rota.core.facts.states import ACTIVE
 from rota.scheduling.answers import reasons as why
 from rota.scheduling.answers.explain import Explanation, Inquiry, explain
@@ -209,11 +210,23 @@ class Adviser:
         job = self.job
         if isinstance(self.item, Array) and self.item.pending():
             job = self.item.element_id(self.item.pending().first())
-        if known is None:
+        if known is None or self._may_move(known):
             promise = self.world.foretell(tree.ahead.jobs + 1).get(job)
-            known = why.Expected.by(promise, promised=False) if promise is not None else None
+            foretold = why.Expected.by(promise, promised=False) if promise is not None else None
+            if known is None or (foretold is not None and foretold.start_s > known.start_s):
+                known = foretold
         found = self.world.takeover(job, known.start_s if known is not None else inf)
         return why.Expected.by_takeover(found) if found is not None else known
+
+    def _may_move(self, known: why.Expected) -> bool:
+        """Whether the next pass may promise the same room to a job that is ahead by now.
+
+        The starts of a pass weigh on the shares of their accounts. What conservative backfill and
+        deadlines promised stays with its job.
+        """
+        is_fixed = self.world.cluster.policy.backfill.kind is Backfill.CONSERVATIVE
+        ahead = self.tree.ahead is not None and self.tree.ahead.jobs > 0
+        return known.promised and ahead and not (is_fixed or self.spec.reservation)
 
     def without_hope(self) -> tuple[str, str]:
         """What to say when no single change starts it now: a line, and the first step."""

@@ -39,6 +39,8 @@ LEAST_S = 1.0
 FARTHEST, NARROWEST = 12.0, 1e-6
 #: How far a share may be corrected.
 CORRECTED = 0.5
+#: The fewest starts of this site from which one learns by when nine in ten start.
+SURE = 10
 #: Counts of waves that are kept.
 WAVES = 4000
 #: How much a side grows for each share that is asked for beyond all that was ever seen.
@@ -157,6 +159,14 @@ class Bands:
     def told(self) -> int:
         """Starts that were learned from."""
         return self._windows[CLASSES].told
+
+    def starts_behind(self, word: Word) -> int:
+        """How many starts such a word was learned from."""
+        return min(self._windows[word.speaker].told, self._tuning.remembered)
+
+    def is_sure(self, word: Word) -> bool:
+        """Whether it was learned from enough starts to say by when nine in ten such jobs start."""
+        return self.starts_behind(word) >= SURE
 
     def say(self, planned_s: float) -> Word:
         """What to say of a job that would wait so long by the plan."""

@@ -27,6 +27,7 @@ def waiting_of(scheduler: Scheduler, item: int, wait: Wait | None) -> Waiting | 
     if wait is None or lane is None:
         return None
     again_s = scheduler.waits.again_s(lane.number)
+    shape = scheduler.cluster.lanes.shapes[lane.key.shape]
     match wait:
         case Capped():
             names = tuple(map(_named, wait.counters))
@@ -38,15 +39,11 @@ def waiting_of(scheduler: Scheduler, item: int, wait: Wait | None) -> Waiting | 
         case Vetoed():
             return Waiting(kind="neighbours")
         case ClaimedRoom():
-            may_fit = scheduler.promises.may_fit
-            claims = scheduler.timeline.claims
-            return _for_room("claim", [n for n in claims if may_fit(lane.key.shape, (n,))])
+            may_fit, claims = scheduler.promises.may_fit, scheduler.timeline.claims
+            found = [n for n in claims if may_fit(lane.key.shape, (n,))]
+            return _for_room("claim", [n for n in found if shape.placement.admits(n)])
         case _:
-            space, number = scheduler.space, lane.key.shape
-            wants = space.wants(number, scheduler.cluster.lanes.shapes[number])
-            classes = space.classes_for(wants)
-            suited = [name for name, kind in space.class_of.items() if kind.id in classes]
-            return _for_room("room", suited)
+            return _for_room("room", scheduler.space.suited(lane.key.shape, shape))
 
 
 def _for_room(kind: WaitKind, names: list[str]) -> Waiting:

@@ -12,6 +12,7 @@ from rota.scheduling.answers.advice import HUGE, LARGE, Adviser, AskerRights, si
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.prose import lines_of, short
 from rota.scheduling.answers.reasons import Decision, Expected, Soon, Tree
+from rota.scheduling.answers.waiting_line import part_of
 from rota.scheduling.answers.whatif import DEPTH, Added, ComingTakeover, WhatIf, start_in
 
 if TYPE_CHECKING:
@@ -48,6 +49,8 @@ class Outlook(msgspec.Struct, kw_only=True):
     evicts: tuple[int, ...] = ()
     #: Waiting jobs that would start later because of it, as far as that was worked out.
     delays: tuple[Delay, ...] = ()
+    #: Of one that waits: the nodes in service that it may use.
+    part: frozenset[str] = frozenset()
 
 
 def outlook(
@@ -102,7 +105,7 @@ def _started(
 
 
 def _waiting(world: WhatIf, job: int, promise: Promise | None, now_s: float) -> Outlook:
-    tree = Inquiry(world.scheduler, now_s).tree(job)
+    tree, lane = Inquiry(world.scheduler, now_s).tree(job), world.cluster.lanes.where.get(job)
     if promise is not None and tree.expected is None:
         tree.expected = Expected.by(promise, promised=False)
     planned: Promise | ComingTakeover | None = promise
@@ -119,6 +122,7 @@ def _waiting(world: WhatIf, job: int, promise: Promise | None, now_s: float) -> 
         reason=short(tree.reason, now_s),
         lines=lines_of(tree, now_s),
         tree=tree,
+        part=part_of(world.scheduler, lane.key.shape) if lane is not None else frozenset(),
     )
 
 

@@ -14,12 +14,14 @@ from msgspec.structs import replace
 
 from rota.scheduling.answers.advice import HUGE, size_of
 from rota.scheduling.answers.explain import Inquiry
+from rota.scheduling.answers.waiting_line import part_of
 from rota.scheduling.answers.whatif import Added, WhatIf, start_in
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.job import JobSpec
     from rota.core.facts.node import Allocation, Node
+    from rota.scheduling.answers.waiting_line import Part
     from rota.scheduling.scheduler import Scheduler
 
 Ground = tuple[object, ...]
@@ -34,6 +36,13 @@ class Pledge(NamedTuple):
 
     start_s: float
     room: tuple[Allocation, ...]
+
+
+class PlaceInLine(NamedTuple):
+    """How many jobs stand before one that waits for room, and which nodes it may use."""
+
+    ahead: int
+    part: Part
 
 
 class Weighed(NamedTuple):
@@ -69,13 +78,17 @@ def _limits_s(cluster: Cluster, node: Node) -> list[int]:
     return [job.spec.time_limit_s for job in jobs]
 
 
-def jobs_ahead(scheduler: Scheduler, spec: JobSpec, now_s: float) -> int | None:
-    """How many jobs would stand before a new one; None: it lacks something else than room."""
+def place_in_line(scheduler: Scheduler, spec: JobSpec, now_s: float) -> PlaceInLine | None:
+    """Where a new job would wait for room; None: it would not wait."""
     with WhatIf(scheduler, now_s) as world:
         job = world.cluster.ids.next
         world.make(Added(spec))
+        world.run()
+        lane = world.cluster.lanes.where.get(job)
         ahead = Inquiry(world.scheduler, now_s).tree(job).ahead
-        return ahead.jobs if ahead is not None else None
+        if ahead is None or lane is None:
+            return None
+        return PlaceInLine(ahead.jobs, part_of(world.scheduler, lane.key.shape))
 
 
 def pledge_for(scheduler: Scheduler, spec: JobSpec, now_s: float) -> Pledge | None:

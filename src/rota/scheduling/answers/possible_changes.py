@@ -16,7 +16,7 @@ from rota.core.facts.job import JobSpec, ServiceClass
 from rota.core.facts.placing import Placement, TaintEffect, Toleration
 from rota.core.facts.states import QueueState
 from rota.core.words.placing_text import format_selector, format_toleration
-from rota.core.words.units import format_cpu, format_duration, format_mib
+from rota.core.words.units import counted, format_cpu, format_duration, format_mib
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -78,9 +78,9 @@ def _gpus(spec: JobSpec) -> Iterator[OtherWish]:
     asked = spec.request.device_count
     if spec.request.device_milli:
         return
-    unit = spec.request.device.upper()
+    unit = spec.request.device.upper() + "s"
     for count in range(asked - 1, 0, -1):
-        text = f"ask for {count} {unit}{'s' if count > 1 else ''} instead of {asked}"
+        text = f"ask for {counted(count, unit)} instead of {asked}"
         yield _less(spec, "device_count", count, text, f"--gpus {count}")
 
 
@@ -111,7 +111,8 @@ def _amounts(
     free = [getattr(room, field) for room in world.scheduler.space.rooms.values()]
     grain = 1 if field != "cpu_milli" else 1000 if asked > 1000 else 100
     for less in _ladder(asked, free, grain):
-        text = f"ask for {shown(less)} {words} instead of {shown(asked)}"
+        named = counted(less / 1000, words) if words == "CPUs" else f"{shown(less)} {words}"
+        text = f"ask for {named} instead of {shown(asked)}"
         yield _less(spec, field, less, text, f"{option} {shown(less)}")
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import ceil
 from typing import TYPE_CHECKING
 
-from rota.core.words.units import format_duration, format_mib, format_when
+from rota.core.words.units import counted, format_duration, format_mib, format_when
 from rota.scheduling.answers import reasons as why
+from rota.scheduling.order.orderings import SCALE
 
 if TYPE_CHECKING:
     from rota.scheduling.answers.reasons import Reason, Tree
@@ -107,7 +108,7 @@ def line(reason: Reason, now_s: float) -> str:
             again = reason.again_s
             return reason.text + (f"; some comes free {_in(again, now_s)}" if again else "")
         case why.NoNode():
-            return "no node has registered yet"
+            return "no node has registered yet: start 'rota agent --join URL' on each machine"
         case why.Active() | why.Leaving() | why.Turn() | why.Soon():
             return _line_of_active(reason, now_s)
         case _:
@@ -155,7 +156,7 @@ def _line_of_room(reason: Reason, now_s: float) -> str:
         case why.Parts() if reason.fit >= 0:
             where = "" if reason.nodes == 1 else f" on {reason.nodes} nodes"
             if reason.fit >= reason.tasks:
-                few = "1 node" if reason.nodes == 1 else f"{reason.nodes} nodes"
+                few = counted(reason.nodes, "nodes")
                 return f"there is room for all of its {reason.tasks} tasks, but on {few} only"
             return f"there is room for {reason.fit} of its {reason.tasks} tasks{where}"
         case _:
@@ -168,7 +169,8 @@ _SCARCE = {"whole node": "no node is idle", "shared node": "another job has the 
 def _scarce(reason: why.Scarce) -> str:
     where = f"node {reason.node}"
     if reason.resource == "whole node":
-        text = f"{where}: wants it to itself, {reason.free:g} tasks run there"
+        run = f"{counted(reason.free, 'tasks')} {'runs' if reason.free == 1 else 'run'}"
+        text = f"{where}: wants it to itself, {run} there"
     elif reason.resource == "shared node":
         text = f"{where}: another job has it to itself"
     else:
@@ -196,8 +198,8 @@ def _need(reason: why.Scarce) -> str:
         )
         return f"needs {needed} of {reason.resource}, {free} of {total} free"
     if reason.unit == "CPUs":
-        what = "CPU" if reason.needed == 1 else "CPUs"
-        return f"needs {reason.needed:g} {what}, {reason.free:g} of {reason.total:g} free"
+        needs = counted(reason.needed, "CPUs")
+        return f"needs {needs}, {reason.free:g} of {reason.total:g} free"
     what = _counted(reason.unit, several=reason.needed != 1)
     text = f"needs {reason.needed:g} {what}, {reason.free:g} of {reason.total:g} free for it"
     foreign = reason.foreign
@@ -268,15 +270,18 @@ def lines_of(tree: Tree, now_s: float, lines_max: int = 6) -> list[str]:
     found = [line(reason, now_s) for reason in tree.unsatisfied[:lines_max]]
     left = len(tree.unsatisfied) - lines_max
     if left > 0:
-        found.append(f"and {left} further reasons")
+        found.append(f"and {counted(left, 'further reasons')}")
     if tree.waits is not None:
-        found.append(f"waits for: {_waited_for(tree.waits, now_s)}")
+        found.append(f"waits for: {_waited_for(tree, tree.waits, now_s)}")
     if tree.expected is not None:
         where = ", ".join(tree.expected.nodes[:4])
         start = _in(tree.expected.start_s, now_s)
         victims, how = tree.expected.victims, "if everything goes to plan"
+        if tree.ahead is not None and tree.ahead.jobs and not tree.expected.promised:
+            how += " and no job passes another"
         if victims:
-            how = f"as {_jobs(victims)} {'gives' if len(victims) == 1 else 'give'} way to it then"
+            to = f"job {tree.expected.heir} before" if tree.expected.heir else "it then"
+            how = f"as {_jobs(victims)} {'gives' if len(victims) == 1 else 'give'} way to {to}"
         found.append(f"it is expected to start {start} on {where}, {how}")
     if tree.ahead is not None and tree.ahead.jobs:
         found.append(_ahead(tree.ahead))
@@ -285,11 +290,17 @@ def lines_of(tree: Tree, now_s: float, lines_max: int = 6) -> list[str]:
     return found
 
 
-def _waited_for(waits: why.Waiting, now_s: float) -> str:
+def _waited_for(tree: Tree, waits: why.Waiting, now_s: float) -> str:
     where = _nodes(waits.nodes, waits.node)
     match waits.kind:
+        case "room" if not waits.nodes:
+            away = next((one for one in tree.unsatisfied if isinstance(one, why.Away)), None)
+            text = "a node that suits it"
+            if away is not None:
+                where = _nodes(away.nodes, away.node)
+                text = f"{where} to take work again; no start is foretold before"
         case "room":
-            text = f"room on {where}" if waits.nodes else "a node that suits it"
+            text = f"room on {where}"
         case "claim":
             text = f"a claim on {where} to move or end"
         case "neighbours":
@@ -311,7 +322,23 @@ def _ahead(ahead: why.Ahead) -> str:
     return f"{jobs} ahead of it: {first}{more}"
 
 
+#: Terms of a priority, as what it is worth more or less for.
+_TERMS = {
+    "boost": "its band",
+    "age": "its wait",
+    "limit bonus": "its time limit",
+    "share": "the share of its account",
+}
+
+
 def priority_line(terms: dict[str, float]) -> str:
-    """``its priority is 550: base 500, age 50``."""
-    parts = ", ".join(f"{name} {value:.4g}" for name, value in terms.items() if value)
-    return f"its priority is {sum(terms.values()):.4g}: {parts or 'base 0'}"
+    """``its priority of 75 counts as 92.5: +12.5 for its band, +5 for its wait``."""
+    base, total = (value / SCALE for value in (terms.get("base", 0.0), sum(terms.values())))
+    parts = [
+        f"{value / SCALE:+.3g} for {_TERMS.get(name, name)}"
+        for name, value in terms.items()
+        if value and name != "base"
+    ]
+    if not parts:
+        return f"its priority is {base:.4g}"
+    return f"its priority of {base:.4g} counts as {total:.4g}: {', '.join(parts)}"

@@ -299,6 +299,8 @@ class Expected(msgspec.Struct, frozen=True):
     promised: bool = True
     #: Jobs that give way to it then.
     victims: tuple[int, ...] = ()
+    #: The job ahead to which they give way, and behind which it starts; 0: to itself.
+    heir: int = 0
 
     @classmethod
     def by(cls, promise: Promise, *, promised: bool = True) -> Expected:
@@ -306,7 +308,7 @@ class Expected(msgspec.Struct, frozen=True):
 
     @classmethod
     def by_takeover(cls, found: ComingTakeover) -> Expected:
-        return cls(found.start_s, _nodes_of(found.allocations), False, found.victims)
+        return cls(found.start_s, _nodes_of(found.allocations), False, found.victims, found.heir)
 
 
 class Ahead(msgspec.Struct, frozen=True):

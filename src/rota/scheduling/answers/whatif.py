@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.facts.node import Allocation
     from rota.core.facts.tenant import Queue
-    from rota.scheduling.api import PassResult, Promise, Start
+    from rota.scheduling.api import Eviction, PassResult, Promise, Start
     from rota.scheduling.scheduler import Scheduler
 
 #: Starts looked at in one trial; a queue that has been worked through has few to come.
@@ -50,6 +50,8 @@ class ComingTakeover(NamedTuple):
     start_s: float
     allocations: tuple[Allocation, ...]
     victims: tuple[int, ...]
+    #: The job ahead that takes it, and leaves it room later; 0: it does so itself.
+    heir: int = 0
 
 
 class Supposed(Protocol):
@@ -308,28 +310,54 @@ class WhatIf:
             self._back_to(mark)
 
     def takeover(self, job: int, before_s: float) -> ComingTakeover | None:
-        """The first time at which a job evicts others, if only time passes until then.
+        """The first start of a job on the room of others, if only time passes until then.
 
-        Some may be evicted only after they ran for a while, or by jobs that have grown older.
+        Some may be evicted only after they ran for a while, or by jobs that have grown older. Room
+        that jobs ahead of it take over comes to it when these leave some or are done.
         """
         if not self.cluster.policy.preempt.enabled:
             return None
-        now_s, own = self.now_s, self._own
+        now_s, own, mark = self.now_s, self._own, len(self._undo)
         try:
-            plan = self.run()
-            for _ in range(MOMENTS):
-                if not self.now_s < plan.wake_s < before_s:
-                    return None
-                # A Scheduler never goes back in time: each moment has one of its own.
-                self.now_s, self._own = plan.wake_s, None
-                plan = self.run()
-                start = start_in(plan, job)
-                victims = tuple(gone.job for gone in plan.evictions if gone.by == job)
-                if start is not None and victims:
-                    return ComingTakeover(self.now_s, start.allocations, victims)
-            return None
+            return self._first_takeover(job, before_s)
         finally:
+            self._back_to(mark)
             self.now_s, self._own = now_s, own
+
+    def _first_takeover(self, job: int, before_s: float) -> ComingTakeover | None:
+        plan, found = self.run(), None
+        gone: list[Eviction] = []
+        for _ in range(MOMENTS):
+            if not self.now_s < plan.wake_s < before_s:
+                break
+            # A Scheduler never goes back in time: each moment has one of its own.
+            self.now_s, self._own = plan.wake_s, None
+            plan = self.run()
+            start = start_in(plan, job)
+            victims = tuple(one.job for one in plan.evictions if one.by == job)
+            if start is not None and victims:
+                return ComingTakeover(self.now_s, start.allocations, victims)
+            if others := [one for one in plan.evictions if not one.tasks and not one.lends]:
+                self.make(*[JobGone(one.job) for one in others])
+                gone += others
+                plan = self.run()
+                later = self._behind(plan, job, gone)
+                if later is not None and later.start_s < before_s:
+                    found, before_s = later, later.start_s
+        return found
+
+    def _behind(self, plan: PassResult, job: int, gone: list[Eviction]) -> ComingTakeover | None:
+        """The start of a job once others have the room of these."""
+        start, jobs = start_in(plan, job), self.cluster.jobs
+        at_s, held = self.now_s, start.allocations if start is not None else ()
+        if start is None:
+            promise = self.foretell().get(job)
+            if promise is None:
+                return None
+            at_s, held = promise.start_s, promise.allocations
+        grace_s = max(jobs[one.job].spec.grace_s for one in gone)
+        victims = tuple(one.job for one in gone)
+        return ComingTakeover(at_s + grace_s, held, victims, gone[0].by)
 
     def foretell(self, depth: int = DEPTH, *, firm: bool = False) -> dict[int, Promise]:
         """When the first waiting jobs start if everything goes to plan, none delaying another.

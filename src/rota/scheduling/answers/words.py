@@ -25,6 +25,9 @@ class Said(NamedTuple):
 
     at_s: float
     word: Word
+    #: How many runs tell when the job ends that it waits for; 0: its limit does. None: it waits
+    #: for the end of none.
+    runs: int | None = None
 
 
 class ToldWords:

@@ -116,9 +116,19 @@ class Predictor:
         stay_s = limit_s or max(bound_s, likely_s)
         return Prediction(estimate_s, stay_s, bound_s, likely_s, learned_s, breadth)
 
-    def middle_s(self, kinds: tuple[Kind, ...], limit_s: float, ran_s: float = 0.0) -> float:
-        """Half of such jobs that ran for ``ran_s`` are over by then; for answers only."""
-        runs, _ = self._history.find(kinds, FEW)
+    def runs_of(self, kinds: tuple[Kind, ...], broad: int = FEW) -> int:
+        """How many runs ``middle_s`` goes by; 0: it goes by the limit."""
+        runs, _ = self._history.find(kinds, FEW, broad)
+        return len(runs) if runs is not None else 0
+
+    def middle_s(
+        self, kinds: tuple[Kind, ...], limit_s: float, ran_s: float = 0.0, broad: int = FEW
+    ) -> float:
+        """Half of such jobs that ran for ``ran_s`` are over by then; for answers only.
+
+        ``broad``: the fewest runs of jobs of other names that count.
+        """
+        runs, _ = self._history.find(kinds, FEW, broad)
         most_s = limit_s or max(self._assumed_s, 2.0 * ran_s)
         if runs is None:
             return most_s

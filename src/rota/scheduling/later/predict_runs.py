@@ -14,6 +14,9 @@ from math import ceil
 RECENT = 64
 KINDS = 20_000
 
+#: How broad a kind may be and still tell of jobs of one name; see ``RunHistory.find``.
+NAMED = 2
+
 #: User, name, processors and limit; broader kinds leave some of them open.
 Kind = tuple[str | None, str | None, int, float]
 
@@ -72,12 +75,15 @@ class RunHistory:
     def __init__(self) -> None:
         self._known: dict[Kind, Runs] = {}
 
-    def find(self, kinds: tuple[Kind, ...], least: int) -> tuple[Runs | None, int]:
-        """The runs of the narrowest kind that has enough of them, and how broad it is."""
+    def find(self, kinds: tuple[Kind, ...], least: int, broad: int = 0) -> tuple[Runs | None, int]:
+        """The runs of the narrowest kind that has enough of them, and how broad it is.
+
+        ``broad``: the fewest runs of jobs of any name that say something of this one.
+        """
         known = self._known
         for breadth, kind in enumerate(kinds, 5 - len(kinds)):
             runs = known.get(kind)
-            if runs is not None and len(runs) >= least:
+            if runs is not None and len(runs) >= (broad if breadth > NAMED and broad else least):
                 return runs, breadth
         return None, 0
 

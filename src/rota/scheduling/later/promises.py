@@ -85,8 +85,12 @@ class Promises:
         return [*self.kept.values()]
 
     def drop_lost(self) -> bool:
-        """Jobs that wait no longer need no room; whether there were any."""
-        lost = [job for job in self.kept if not self.waits(job)]
+        """Jobs that wait no longer need no room, and a node out of service has none to keep.
+
+        Whether there were any such promises.
+        """
+        kept = self.kept.values()
+        lost = [one.job for one in kept if not self.waits(one.job) or not self.is_there(one)]
         for job in lost:
             self.withdraw(job)
         return bool(lost)
@@ -140,8 +144,12 @@ class Promises:
         return (
             self.waits(promise.job)
             and promise.end_s > self.timeline.now_s
-            and all(allocation.node in self._space.rooms for allocation in promise.allocations)
+            and self.is_there(promise)
         )
+
+    def is_there(self, promise: Promise) -> bool:
+        """Whether all of its nodes are in service."""
+        return all(allocation.node in self._space.rooms for allocation in promise.allocations)
 
     def keep(self, promise: Promise) -> None:
         """The promise stands, and its room is claimed."""

@@ -28,8 +28,7 @@ def whole_nodes(cluster: Cluster, shape: Shape) -> list[Amount]:
     return [
         node.spec.kept_by(given)
         for name, node in cluster.nodes.items()
-        if (not only.nodes or name in only.nodes)
-        and name not in only.exclude
+        if only.admits(name)
         and node.spec.cpu_milli >= given.cpu_milli
         and node.spec.memory_mib >= given.memory_mib
         and 1000 * len(node.spec.devices) >= given.device_milli

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.site.prices import money
+from rota.core.words.units import counted
 from rota.scheduling.limits.licenses import LicenseCounts
 from rota.scheduling.limits.quota_rules import (
     UNBOUND,
@@ -114,7 +115,7 @@ class Short(NamedTuple):
         by = f" by the quota in {self.provider}" if self.provider else ""
         outside = f" ({self.foreign / size:g} outside Rota)" if self.foreign else ""
         return (
-            f"{self.scope} holds {used:g}{outside} of at most {limit:g} {unit}{kind}{by}, "
+            f"{self.scope} holds {used:g}{outside} of at most {counted(limit, unit)}{kind}{by}, "
             f"{wanted:g} wanted"
         )
 

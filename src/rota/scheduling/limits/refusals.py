@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from rota.core.derived.lanes import shape_of
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.tenant import NO_QUOTA
+from rota.core.words.units import counted
 from rota.scheduling.limits.least import least_of, size_of, whole_nodes
 from rota.scheduling.limits.licenses import refuse_licenses
 from rota.scheduling.limits.quota import UNITS, wish_of
@@ -57,7 +58,7 @@ def _refuse(
     if limits.queued is not None:
         waiting = sum(cluster.accounts.waiting.get(counter) for counter in counters)
         if waiting + count > limits.queued:
-            allowed = f"{scope} may have {limits.queued} jobs waiting and has {waiting}"
+            allowed = f"{scope} may have {counted(limits.queued, 'jobs')} waiting and has {waiting}"
             text = f"quota: {count} more is not allowed; {allowed}"
             raise Conflict(text, field="quota", value=count, allowed=allowed)
     shape = shape_of(spec, cluster.policy.gang.partial)
@@ -72,7 +73,7 @@ def _refuse(
         if limit is not None and wanted > limit:
             unit, size = UNITS[dimension]
             verb = "run" if dimension is Dimension.JOBS else "hold"
-            allowed = f"{scope} may {verb} at most {limit / size:g} {unit}"
+            allowed = f"{scope} may {verb} at most {counted(limit / size, unit)}"
             detail = f"{field}: {wanted / size:g} asked for, but {allowed}"
             # Memory is shown in GiB, and asked for in MiB.
             value = wanted if dimension is Dimension.MEMORY_MIB else wanted / size
@@ -94,7 +95,8 @@ def _refuse_nodes(cluster: Cluster, shape: Shape, scope: str, limits: Limits) ->
     if not wholes or any(_fits(whole, limits) for whole in wholes):
         return
     least = min(wholes, key=size_of)
-    words = f"{least.cpu_milli / 1000:g} CPUs and {least.device_milli / 1000:g} devices"
+    devices = counted(least.device_milli / 1000, "devices")
+    words = f"{counted(least.cpu_milli / 1000, 'CPUs')} and {devices}"
     allowed = f"{scope} may not hold a whole node: the smallest that suits has {words}"
     raise Rejected.because("exclusive", "true", allowed)
 

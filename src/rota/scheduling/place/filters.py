@@ -14,7 +14,7 @@ from rota.core.facts.features import WITHOUT, Feature
 from rota.core.facts.job import ServiceClass
 from rota.core.facts.placing import TaintEffect, cluster_of, ground_of
 from rota.core.facts.policy import Mixing
-from rota.core.words.units import format_cpu, format_mib
+from rota.core.words.units import counted, format_cpu, format_mib
 from rota.scheduling.place.node_room import is_variant
 
 if TYPE_CHECKING:
@@ -131,7 +131,7 @@ def _cpus(case: Case) -> str:
     if case.request.cpu_milli <= total:
         return ""
     needs = format_cpu(case.request.cpu_milli)
-    return f"{_machine(case)} {format_cpu(total)} cpus, needs {needs}"
+    return f"{_machine(case)} {counted(total / 1000, 'cpus')}, needs {needs}"
 
 
 def _memory(case: Case) -> str:

@@ -332,6 +332,11 @@ class Space:
             if any(standing(want, number) is not None for want in wants)
         }
 
+    def suited(self, number: int, shape: Shape) -> list[str]:
+        """The nodes that may ever take a task of a shape, by their class and by their name."""
+        classes, admits = self.classes_for(self.wants(number, shape)), shape.placement.admits
+        return [n for n, kind in self.class_of.items() if kind.id in classes and admits(n)]
+
     def takes(self, want: Want, name: str) -> int:
         """How many of a want integers let on this node, up to what matters."""
         bucket = self._buckets.at.get(name)

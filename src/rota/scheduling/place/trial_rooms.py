@@ -30,11 +30,7 @@ def place_in(
     An elastic job is content with its least number of tasks.
     """
     placement = shape.placement
-    names = [
-        name
-        for name in sorted(rooms)
-        if name not in placement.exclude and (not placement.nodes or name in placement.nodes)
-    ]
+    names = [name for name in sorted(rooms) if placement.admits(name)]
     key = placement.topology
     if not key:
         return place_among(rooms, shape, names)

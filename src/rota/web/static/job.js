@@ -96,8 +96,10 @@ async function why() {
   $("#why-reason").textContent = told.reason || (job.state === "running" ? "It runs." : "");
   // What is planned is among the lines; beside it an estimate would be a second time.
   const said = told.tree?.expected ? null : told.foretold;
-  const about = said ? `it will probably start about ${clock(seconds(said.expected_at))}, nine in ` +
-    `ten before ${clock(seconds(said.nine_in_ten_at))}` : null;
+  const most = said && said.nine_in_ten_at ?
+    `, nine in ten before ${clock(seconds(said.nine_in_ten_at))}` : "";
+  const about = said ?
+    `it will probably start about ${clock(seconds(said.expected_at))}${most}` : null;
   const known = [told.reason, `it is ${told.reason}`];
   const lines = [...told.lines.filter((text) => !known.includes(text)), about].filter(Boolean);
   renew($("#why-lines"), lines.map((text) => h("li", null, text)));

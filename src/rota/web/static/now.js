@@ -126,7 +126,8 @@ function start(job) {
   if (!job.start_s) return "not known";
   if (job.planned) return h("span", { title: "as planned, if jobs run to their limits" },
     `planned ${clock(job.start_s)}`);
-  const latest = `nine in ten such jobs start before ${clock(job.latest_s)}`;
+  const latest = job.latest_s ? `nine in ten such jobs start before ${clock(job.latest_s)}` :
+    "too few jobs have started here to say how sure that is";
   return h("span", { title: latest }, `about ${clock(job.start_s)}`);
 }
 

@@ -254,7 +254,8 @@ def _row(asked: PageRequest, item: Job | Array, reasons: Reasons) -> QueueRow:
     # One time: what is promised, else what is likely.
     if promise is None and (said := asked.context.foretelling.of_item(item)):
         row.start_s = said.at_s + said.word.wait_s
-        row.latest_s = said.at_s + said.word.most_s
+        if asked.context.foretelling.bands.is_sure(said.word):
+            row.latest_s = said.at_s + said.word.most_s
     if isinstance(item, Array):
         row.count, row.array, row.ref = len(item.pending()), item.id, str(item.id)
         return row
