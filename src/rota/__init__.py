@@ -11,12 +11,12 @@ if TYPE_CHECKING:
     from rota.client.cluster import ClusterContext, connect
     from rota.client.context import JobContext, checkpoint, context
     from rota.client.errors import ClientError, Disconnected, Refused, Unreachable
+    from rota.client.executors.pool import WorkerLost
     from rota.client.handle import JobHandle, as_completed, gather, wait
     from rota.client.local import local
     from rota.client.notebook import watch
     from rota.client.options import JobFunction, Options, job
     from rota.client.outcomes import JobError, RemoteTraceback, ResultGone, ResultTooLarge
-    from rota.client.pool import WorkerLost
     from rota.client.status import JobCancelled, JobFailed, JobStatus, Node, Plan, Why
 
 __version__ = "0.1.0"
@@ -72,7 +72,7 @@ _HOMES = {
     "notebook": ("watch",),
     "options": ("JobFunction", "Options", "job"),
     "outcomes": ("JobError", "RemoteTraceback", "ResultGone", "ResultTooLarge"),
-    "pool": ("WorkerLost",),
+    "executors.pool": ("WorkerLost",),
     "status": ("JobCancelled", "JobFailed", "JobStatus", "Node", "Plan", "Why"),
 }
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import rota
-from rota.client.pool_worker import open_line, serve
+from rota.client.executors.pool_worker import open_line, serve
 
 pytestmark = pytest.mark.slow
 WAIT_S = 60.0

@@ -10,7 +10,7 @@ ids          which job of which cluster is meant
 status       a job, a node, a why and a plan at one moment; ends without a result
 aio          all of that for programs with an event loop
 builder      commands put together step by step
-executor, pool, chunks   the standard library's Executor: a job per call, workers that stay
+executors    the standard library's Executor: a job per call, workers that stay
 notebook     how jobs look in notebooks; a bar over many
 ports        programs written for submitit and Ray
 
@@ -26,7 +26,6 @@ runner       runs the function that was sent
 outcomes     what it returned or raised, as a file; how long those are kept
 context      who am I, checkpoints, progress
 reports      how far it is, as lines in a file; also what ``rota progress`` writes
-pool_worker  a worker of a pool
 
 For every client
 http, wire               the REST API over one kept connection, of the head that leads

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from typing import Unpack
 
     from rota.client.asking import JobOptions
-    from rota.client.executor import JobExecutor
-    from rota.client.pool import WorkerPool
-    from rota.client.pool_worker import Address
+    from rota.client.executors.executor import JobExecutor
+    from rota.client.executors.pool import WorkerPool
+    from rota.client.executors.pool_worker import Address
 
 __all__ = ["ClusterContext", "JobFailed", "connect"]
 
@@ -206,7 +206,7 @@ class ClusterContext(Calling, Verbs):
 
     def open_listener(self) -> tuple[socket.socket, Address]:
         """Where jobs can dial this program: a path on one machine, else a port of ours."""
-        from rota.client.pool import listener
+        from rota.client.executors.pool import listener
 
         host = self._client.own_host()
         folder = "" if host else str(self.maker.calls.make() / f"pool-{new_key()[:8]}")
@@ -214,13 +214,13 @@ class ClusterContext(Calling, Verbs):
 
     def executor(self, **options: Unpack[JobOptions]) -> JobExecutor:
         """A ``concurrent.futures.Executor``: every call is a job with these options."""
-        from rota.client.executor import JobExecutor
+        from rota.client.executors.executor import JobExecutor
 
         return JobExecutor(self, options)
 
     def pool(self, workers: int = 1, **options: Unpack[JobOptions]) -> WorkerPool:
         """An executor for many short calls: ``workers`` jobs stay and run one after another."""
-        from rota.client.pool import WorkerPool
+        from rota.client.executors.pool import WorkerPool
 
         return WorkerPool(self, workers, options)
 

@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
     from rota.client.asking import JobOptions
     from rota.client.cluster import ClusterContext
-    from rota.client.executor import JobExecutor
+    from rota.client.executors.executor import JobExecutor
+    from rota.client.executors.pool import WorkerPool
     from rota.client.handle import JobHandle
-    from rota.client.pool import WorkerPool
     from rota.client.status import Plan
 
 P = ParamSpec("P")

@@ -22,15 +22,15 @@ from typing import TYPE_CHECKING, Any
 import cloudpickle
 
 from rota.client import outcomes
-from rota.client.chunks import Chunk, chunks_of, end_after, run_chunk, values_in_order
-from rota.client.pool_worker import open_line, serve
+from rota.client.executors.chunks import Chunk, chunks_of, end_after, run_chunk, values_in_order
+from rota.client.executors.pool_worker import open_line, serve
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from multiprocessing.connection import Connection
 
     from rota.client.cluster import ClusterContext
-    from rota.client.pool_worker import Address
+    from rota.client.executors.pool_worker import Address
 
 #: Values of these types are the same to every pickler.
 PLAIN = frozenset({bool, bytes, float, int, str, type(None)})

@@ -6,7 +6,7 @@ from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
 from rota.client.calls import name_of
-from rota.client.chunks import chunks_of, end_after, run_chunk, values_in_order
+from rota.client.executors.chunks import chunks_of, end_after, run_chunk, values_in_order
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
