@@ -3,7 +3,8 @@
 It has what the large ones have: ids of its own, a queue, an accounting that outlives the list, a
 controller that may be away, and answers that are lost on their way. A file ``fault`` in its folder
 says what goes wrong: ``away``, ``full``, ``paced``, ``refuse``, ``lost-answer``, ``hold``,
-``deaf``, ``forgetful``, ``broken``, ``clinging``.
+``deaf``, ``forgetful``, ``broken``, ``clinging``; ``shut`` and ``unsure`` of submits alone;
+``garbled`` and ``scrambled`` of its lists of jobs and of machines.
 """
 
 from __future__ import annotations
@@ -77,7 +78,8 @@ class FolderEngine:
         return
 
     async def nodes(self) -> list[EngineNode]:
-        self._fault()
+        if self._fault() == "scrambled":
+            raise KeyError("machines")
         devices = tuple(Device(index=i, uuid=f"g{i}") for i in range(2))
         milli = 1000 * self._settings.cpus
         specs = [
@@ -94,6 +96,10 @@ class FolderEngine:
             raise Paced("it has enough to start")
         if fault == "refuse":
             raise EngineRefused("such jobs are not taken here")
+        if fault == "shut":
+            raise EngineAway("the door of the folder engine is shut")
+        if fault == "unsure":
+            raise Unsure("the folder engine fell over")
         if fault == "broken":
             raise ValueError("a bug of this driver")
         number = str(len(list((self._folder / "jobs").iterdir())) + 1)
@@ -118,7 +124,8 @@ class FolderEngine:
         return number
 
     async def jobs(self) -> list[EngineJob]:
-        self._fault()
+        if self._fault() == "garbled":
+            raise ValueError("a list as nobody has seen before")
         return [job for job in self._all() if job is not None]
 
     async def find(self, uids: Iterable[str]) -> list[EngineJob]:

@@ -105,6 +105,38 @@ def test_what_a_driver_holds_back_to_spare_its_engine_is_not_given_back(site: En
     assert len(site.box.ended(job)["attempts"]) == 1
 
 
+@pytest.mark.parametrize("site", [3.0], indirect=True)
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("shut", "the door of the folder engine is shut"), ("unsure", "the folder engine fell over")],
+)
+def test_an_engine_that_answers_and_takes_no_job_says_so_and_the_job_comes_back(
+    site: EngineSite, fault: str, words: str
+):
+    site.fault(fault)
+    job = site.box.job(["true"])
+
+    until(lambda: words in site.box.why(job), "the engine's words")
+    until(lambda: len(site.box.api("GET", f"/jobs/{job}")[1]["attempts"]) > 1, "another try")
+    first = site.box.api("GET", f"/jobs/{job}")[1]["attempts"][0]
+    site.fault("")
+
+    assert words in first["cause"]
+    assert site.box.ended(job)["state"] == "completed"
+    assert len(site.inside()) == 1
+
+
+@pytest.mark.parametrize("site", [0.0], indirect=True)
+def test_where_nothing_is_given_back_what_the_engine_is_too_full_for_waits(site: EngineSite):
+    site.fault("full")
+    job = site.box.job(["true"])
+    until(lambda: "QueueIsFull" in site.box.why(job), "the engine's words")
+
+    site.fault("")
+
+    assert len(site.box.ended(job)["attempts"]) == 1
+
+
 def test_a_submit_whose_answer_is_lost_is_found_and_not_repeated(site: EngineSite):
     site.fault("lost-answer")
 
@@ -229,6 +261,24 @@ def test_a_driver_that_breaks_on_a_job_says_so_and_runs_the_others(site: EngineS
     assert (bad["state"], good["state"]) == ("failed", "completed")
     assert "cannot be handed in to engine lab" in str(bad)
     assert "a bug of this driver" in str(bad)
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("garbled", "a list as nobody has seen before"), ("scrambled", "KeyError('machines')")],
+)
+def test_an_answer_on_which_a_driver_breaks_is_silence_and_ends_no_host(
+    site: EngineSite, fault: str, words: str
+):
+    running = site.box.job(["sh", "-c", "sleep 1; echo told"])
+    site.box.reach(running, "running")
+
+    site.fault(fault)
+    until(lambda: words in site.log(), "the host to say so")
+    site.fault("")
+
+    assert site.box.ended(running)["state"] == "completed"
+    assert site.box.ran(["true"])["state"] == "completed"
 
 
 def test_jobs_of_others_in_the_engine_are_left_alone(site: EngineSite):

@@ -13,6 +13,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
 
     journal       what has been asked of an engine, on disk before it is asked
     reconcile     the engine's list held against the journal: what follows
+    guard         a driver on whose bugs its host does not break
     lost          what the list no longer has, asked of all that remembers
     pace          how long to wait before an engine is asked again
     intake        from attempts that shall start to submits
@@ -25,6 +26,7 @@ machine above it is the agent's own, and the controller sees nodes like any othe
     node_session  one node of an engine in the controller's eyes
     visits        people who come into running jobs
     logs          what jobs on an engine printed
+    old_copies    what of that goes as old jobs do
     host          the process of one engine
     process       its folder, its journal, its driver, joined
 """

@@ -68,9 +68,8 @@ class Engine:
     ) -> None:
         self._name, self._driver, self._journal = name, driver, journal
         self._home, self._url, self._token = home, url, token
-        self._settings = settings or EngineSettings(kind=driver.kind)
-        inside_max = self._settings.inside_max
-        self._machines = Machines(name, self._settings.cluster or name, inside_max)
+        named = settings or EngineSettings(kind=driver.kind)
+        self._machines = Machines(name, named.cluster or name, named.inside_max)
         self._register = MachineRegister(home / "nodes")
         self._breaker, self._nodes_breaker = EngineBreaker(name), EngineBreaker(f"{name} (nodes)")
         self._logs = EngineLogs(driver, home / "logs")
@@ -80,17 +79,18 @@ class Engine:
         self._engine_nodes: dict[str, str] = {}
         #: What the engine showed of each living attempt when it was last looked at.
         self._seen: dict[str, EngineJob] = {}
-        self._meter = PoolMeter(inside_max, self._settings.give_back_s, self._settings.begin_s)
-        early = self._settings.early
-        self._flow = Flow(getattr(driver, "early", 0.0) if early is None else early)
+        self._meter = PoolMeter(named.inside_max, named.give_back_s, named.begin_s)
+        early = getattr(driver, "early", 0.0)
+        self._flow = Flow(early if named.early is None else named.early)
         self._intake = Intake(
             name,
             driver,
             journal,
-            self._settings.give_back_s,
+            named.give_back_s,
             lambda node: self._sessions[node].spec,
             self._over,
             self._tell_waits,
+            lambda: bool(self._breaker.why),
         )
         self._lost = LostAttempts(name, driver, journal, self._for_each, self._over, self._tell)
         self._errands: set[asyncio.Task[None]] = set()

@@ -18,7 +18,7 @@ from rota.backends.pace import ASKED_MOST_S
 from rota.core.facts.states import Blame
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from rota.backends.api import Driver, EngineJob
     from rota.backends.journal import EngineEntry, EngineJournal
@@ -35,9 +35,10 @@ log = logging.getLogger("rota.engine")
 
 
 class Intake:
-    """``over`` hears of attempts that end here, ``waits`` of those that the engine is too full for.
+    """``over`` hears of attempts that end here, ``waits`` of those that are not taken now.
 
-    ``spec_of`` gives a node of ours by its name.
+    ``spec_of`` gives a node of ours by its name; ``is_silent`` whether the engine says nothing at
+    all: then what it was to be handed is held like what runs in it.
     """
 
     def __init__(
@@ -49,8 +50,10 @@ class Intake:
         spec_of: Callable[[str], NodeSpec],
         over: Callable[[EngineEntry, EngineJob], None],
         waits: Callable[[EngineEntry, str], None],
+        is_silent: Callable[[], bool],
     ) -> None:
         self._name, self._driver, self._journal = name, driver, journal
+        self._is_silent = is_silent
         self._give_back_s, self._spec_of = give_back_s, spec_of
         self._over, self._waits = over, waits
         #: Submits under way, of which no list of the engine says anything.
@@ -61,6 +64,8 @@ class Intake:
         self._withdrawn: set[str] = set()
         #: Once handed in, the engine may have it.
         self._tried: set[str] = set()
+        #: Since when and why the engine has not taken one, by the first of those handed in with it.
+        self._troubles: dict[str, tuple[float, str]] = {}
 
     @property
     def whole(self) -> bool:
@@ -93,13 +98,14 @@ class Intake:
 
     async def _hand_in(self, uids: list[str]) -> None:
         """Once. What may have happened is found out by the next looks, not by another try."""
-        began_s = time.monotonic()
         while group := self._intended(uids):
             order = gangs.whole(group, self._spec_of) if len(group) > 1 else group[0].order
             if order is None or self._withdrawn.intersection(uids):
                 self._end(group, STOPPED, Blame.NODE)
                 return
-            pause_s = AGAIN_S
+            if why := self._given_up(uids):
+                self._end(group, why, Blame.NODE)
+                return
             try:
                 async with self._turn(group[0].node), self._door:
                     number = await self._driver.submit(order)
@@ -108,19 +114,13 @@ class Intake:
             except EngineRefused as error:
                 self._end(group, str(error), error.fault)
                 return
-            except Full as error:
-                waited_s = time.monotonic() - began_s
-                if waited_s > self._give_back_s and not isinstance(error, Paced):
-                    self._end(group, str(error), Blame.NODE)
-                    return
-                pause_s = max(AGAIN_S, min(error.after_s, ASKED_MOST_S))
-                for entry in group:
-                    self._waits(entry, str(error))
-            except EngineAway as error:
+            except (Full, EngineAway) as error:
                 # For certain not there: the next try is as good as this one was.
+                self._put_off(group, error)
                 pause_s = max(AGAIN_S, min(error.after_s, ASKED_MOST_S))
             except EngineError as error:
                 log.warning("%s may not have reached %s: %s", uids[0], self._name, error)
+                self._put_off(group, error)
                 return
             except Exception as error:
                 # A bug of ours, or of a plug-in. If it is there all the same, it will be stopped.
@@ -129,6 +129,23 @@ class Intake:
                 self._end(group, why, Blame.JOB)
                 return
             await asyncio.sleep(pause_s)
+
+    def _put_off(self, group: list[EngineEntry], error: EngineError) -> None:
+        """Say why it is not inside. Only what lasts while the engine answers wears us out."""
+        uid, now_s, why = group[0].uid, time.monotonic(), str(error)
+        if isinstance(error, Paced):
+            self._troubles.pop(uid, None)
+        else:
+            since_s, _ = self._troubles.get(uid, (now_s, ""))
+            self._troubles[uid] = (now_s if self._is_silent() else since_s, why)
+        for entry in group:
+            self._waits(entry, why)
+
+    def _given_up(self, uids: list[str]) -> str:
+        """Why it goes back to where others may take it; empty: it is tried on."""
+        since_s, why = self._troubles.get(uids[0], (0.0, ""))
+        lasted = self._give_back_s and time.monotonic() - since_s > self._give_back_s
+        return why if lasted and not self._is_silent() else ""
 
     def _turn(self, node: str) -> asyncio.Lock | nullcontext[None]:
         """Where attempts wait inside for others to end, they must stand there in our order."""
@@ -144,6 +161,7 @@ class Intake:
     def _taken(self, uids: list[str], number: str, gang: Gang | None) -> None:
         """The answer may come after its start, its end, and all that followed from them."""
         now_s = time.time()
+        self._troubles.pop(uids[0], None)
         self._journal.put(
             replace(entry, state=Stance.SUBMITTED, id=number, at_s=now_s, gang=gang)
             for uid in uids
@@ -176,6 +194,8 @@ class Intake:
             return False
         return not gangs.peers(entry, self._journal.entries)
 
-    def forget(self, uids: Iterable[str]) -> None:
+    def forget(self, uids: Collection[str]) -> None:
         self._withdrawn.difference_update(uids)
         self._tried.difference_update(uids)
+        for uid in uids:
+            self._troubles.pop(uid, None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import msgspec
 
+from rota.backends.guard import guarded
 from rota.core.facts.errors import Rejected
 from rota.settings.checks import nearest
 
@@ -73,7 +74,7 @@ def make(
             raise Rejected(f"unknown key {where}.{key}; {problem}")
     common = _convert(where, {k: v for k, v in table.items() if k in COMMON}, EngineSettings)
     own = _convert(where, {k: v for k, v in table.items() if k not in COMMON}, settings_type)
-    return common, factory(own)
+    return common, guarded(factory(own))
 
 
 def _convert(where: str, values: Mapping[str, Any], kind: type[Any]) -> Any:  # noqa: ANN401

@@ -26,8 +26,11 @@ def find(what: str, kubeconfig: str, context: str, *, in_cluster: bool) -> Singl
         else:
             found = KubeConfig.from_env()
         config = found.get(context or None)
-    except (ConfigError, KeyError) as error:
+    except ConfigError as error:
         raise Rejected(f"no credentials for Kubernetes: {error}") from None
+    except Exception:  # The library reads any file as one, and breaks on it in its own ways.
+        named = kubeconfig or "the file of kubectl"
+        raise Rejected(f"no credentials for Kubernetes: {named} is no kubeconfig") from None
     if config is None:
         raise Rejected("no credentials for Kubernetes: kubeconfig names no context")
     if config.user is None:

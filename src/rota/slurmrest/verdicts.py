@@ -33,6 +33,8 @@ class SlurmUnsure(SlurmError):
     """The answer was lost on its way: it may have happened."""
 
 
+NO_PARTITION = 2000
+BAD_LIMIT = 2051
 UNKNOWN_JOB = 2017
 ALREADY_DONE = 2021
 #: Said of a job that was taken and cannot start now.
@@ -94,13 +96,14 @@ LOST = MappingProxyType(
 )
 _NAMED = MappingProxyType(
     {
-        2000: "Invalid partition name specified",
+        NO_PARTITION: "Invalid partition name specified",
         2004: "Requested nodes not in this partition",
         UNKNOWN_JOB: "Invalid job id specified",
         2018: "Invalid node name specified",
         ALREADY_DONE: "Job/step already completing or completed",
         2029: "Invalid feature specification",
         2045: "Invalid account or account/partition combination specified",
+        BAD_LIMIT: "Requested time limit is invalid",
         2066: "Invalid qos specification",
     }
 )

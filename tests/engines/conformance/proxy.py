@@ -53,7 +53,7 @@ class Relay:
 
     async def _begin(self) -> None:
         self._server = await asyncio.start_server(
-            self._serve, "127.0.0.1", self.port, ssl=self._near
+            self._accept, "127.0.0.1", self.port, ssl=self._near
         )
         self.port = self._server.sockets[0].getsockname()[1]
 
@@ -88,15 +88,22 @@ class Relay:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        for _ in range(2):  # What was aborted is closed in the rounds that follow.
+            await asyncio.sleep(0)
+
+    def _accept(self, reader: Reader, writer: Writer) -> None:
+        """A connection is known from its first moment: it may be cut before anything is said."""
+        self._lines.add(writer)
+        task = self._loop.create_task(self._serve(reader, writer))
+        task.add_done_callback(lambda _: self._drop(writer))
+
+    def _drop(self, line: Writer) -> None:
+        self._lines.discard(line)
+        line.transport.abort()
 
     async def _serve(self, reader: Reader, writer: Writer) -> None:
-        self._lines.add(writer)
-        try:
-            with suppress(OSError, EOFError, asyncio.LimitOverrunError):
-                await self.talk(reader, writer)
-        finally:
-            self._lines.discard(writer)
-            writer.transport.abort()
+        with suppress(OSError, EOFError, asyncio.LimitOverrunError):
+            await self.talk(reader, writer)
 
     async def dial(self) -> tuple[Reader, Writer]:
         return await asyncio.open_connection(*self._target, ssl=self._far, limit=1 << 20)

@@ -102,7 +102,10 @@ class Kube:
     def _give_rights(self) -> None:
         """Those of the docs, and nothing else, to the account that the driver uses."""
         self.ctl("apply", "-f", "-", stdin=manifest_of_docs())
-        token = until(self._token, "a token of the account")
+        self.config.write_text(self.kubeconfig(until(self._token, "a token of the account")))
+
+    def kubeconfig(self, token: str) -> str:
+        """For the account, with a token of it as its secret has it."""
         user = {"token": base64.b64decode(token).decode()}
         cluster = {"server": self._env["KUBE_URL"], "certificate-authority": self._env["KUBE_CA"]}
         config = {
@@ -113,7 +116,7 @@ class Kube:
             "clusters": [{"name": "k", "cluster": cluster}],
             "users": [{"name": ACCOUNT, "user": user}],
         }
-        self.config.write_text(json.dumps(config))
+        return json.dumps(config)
 
     def _token(self) -> str:
         for secret in self.show("secrets")["items"]:
@@ -121,6 +124,25 @@ class Kube:
             if notes.get("kubernetes.io/service-account.name") == ACCOUNT:
                 return str(secret.get("data", {}).get("token", ""))
         return ""
+
+    def another_token(self, name: str) -> str:
+        """Good until the secret of this name is deleted."""
+        secret = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "type": "kubernetes.io/service-account-token",
+            "metadata": {
+                "name": name,
+                "namespace": NAMESPACE,
+                "annotations": {"kubernetes.io/service-account.name": ACCOUNT},
+            },
+        }
+        self.ctl("apply", "-f", "-", stdin=json.dumps(secret))
+        shown = lambda: self.show("secret", name).get("data", {}).get("token", "")  # noqa: E731
+        return str(until(shown, "the token"))
+
+    def revoke(self, name: str) -> None:
+        self.ctl("-n", NAMESPACE, "delete", "secret", name, "--ignore-not-found")
 
     def quota(self, **hard: str) -> None:
         limits = {name.replace("_", "."): amount for name, amount in hard.items()}

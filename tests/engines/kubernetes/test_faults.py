@@ -151,3 +151,26 @@ def test_a_server_that_is_away_is_away_and_is_listed_anew_when_it_is_back(
 async def look(behind: Alone) -> None:
     await behind.driver.jobs()
     await asyncio.sleep(0.05)
+
+
+def test_a_token_that_expires_is_read_anew_from_where_it_is_renewed(kube: Kube, tmp_path: Path):
+    config = tmp_path / "kubeconfig"
+    config.write_text(kube.kubeconfig(kube.another_token("first")))
+    alone = Alone(make("lab", {**table(kube), "kubeconfig": str(config)})[1])
+    uid = alone.submit("sh", "-c", "sleep 1; exit 6")
+
+    kube.revoke("first")
+    with pytest.raises(EngineAway, match="Unauthorized"):
+        until(lambda: alone.do(alone.driver.nodes()) is None, "the token to be no good")
+    config.write_text(kube.kubeconfig(kube.another_token("second")))
+
+    until(lambda: answers(alone), "the driver to read the new one")
+    assert alone.ended(uid).code == 6
+    alone.close()
+    kube.revoke("second")
+
+
+def answers(alone: Alone) -> bool:
+    with suppress(EngineAway):
+        return bool(alone.do(alone.driver.nodes()))
+    return False

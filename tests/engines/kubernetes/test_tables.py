@@ -258,6 +258,7 @@ def test_a_pod_is_overdue_when_its_grace_has_passed():
         (422, "Pod is invalid", EngineRefused, Blame.JOB),
         (401, "Unauthorized", EngineAway, None),
         (500, "etcdserver: request timed out", Unsure, None),
+        (500, 'Internal error occurred: failed calling webhook "a.b": EOF', Full, None),
         (504, "", Unsure, None),
     ],
 )

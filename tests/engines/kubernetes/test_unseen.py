@@ -19,16 +19,19 @@ from lightkube.config.models import Cluster, User
 from lightkube.resources.core_v1 import Node, Pod
 
 from rota.backends.api import EngineAway, EnginePhase, Full, Unsure
+from rota.backends.kubernetes import driver as driver_module
 from rota.backends.kubernetes.client import Api, version_of
+from rota.backends.kubernetes.driver import Kubernetes
 from rota.backends.kubernetes.machines import engine_nodes, requested
 from rota.backends.kubernetes.mirror import Mirror
 from rota.backends.kubernetes.settings import KubernetesSettings
 from rota.backends.kubernetes.states import job_of
-from rota.backends.orders import Key
+from rota.backends.orders import AttemptOrder, Key
 from rota.core.facts.errors import Rejected
 from rota.core.facts.states import Blame, Cause
 from rota.kubeapi.credentials import find
 from rota.kubeapi.quantity import number_of
+from rota.rpc.messages import Launch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -246,7 +249,11 @@ class Answers(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
-        self._answer("create")
+        what = f"create {self.path.rpartition('/')[2]}"
+        self._answer(what if what in self.server.says else "create")
+
+    def do_DELETE(self) -> None:
+        self._answer(f"delete {self.path.split('/')[-2]}")
 
     def _answer(self, asked: str) -> None:
         self.server.asked[asked] += 1
@@ -375,6 +382,35 @@ def test_credentials_without_a_user_are_refused_in_one_line(tmp_path: Path):
     (tmp_path / "config").write_text("\n".join([*lines, "current-context: a"]))
 
     with pytest.raises(Rejected, match="context a names no user"):
+        find("kind kubernetes", str(tmp_path / "config"), "", in_cluster=False)
+
+
+def test_the_secret_of_a_pod_that_was_never_made_does_not_stay(monkeypatch: pytest.MonkeyPatch):
+    launch = Launch(uid="7.1", job=7, user="", argv=("true",), workdir="/", environment={})
+    order = AttemptOrder(key=KEY, launch=launch)
+
+    async def use(api: Api) -> list[int]:
+        driver = Kubernetes(KubernetesSettings(image="i"), api)
+        with pytest.raises(Unsure, match="timed out"):
+            await driver.submit(order)
+        deleted = []
+        for seconds in (driver_module.UNHEARD_S, -1.0, -1.0):
+            monkeypatch.setattr(driver_module, "UNHEARD_S", seconds)
+            await driver.jobs()
+            deleted.append(one.asked["delete secrets"])
+        return deleted
+
+    with server() as one:
+        one.says["create pods"] = (500, AS_JSON, refusal(500, "etcdserver: request timed out"))
+
+        assert asyncio.run(with_api(one, use)) == [0, 1, 1]
+
+
+@pytest.mark.parametrize("body", ["", "x", "clusters: [{", "contexts: 7"])
+def test_a_file_that_is_no_kubeconfig_is_refused_in_one_line(tmp_path: Path, body: str):
+    (tmp_path / "config").write_text(body)
+
+    with pytest.raises(Rejected, match="config is no kubeconfig"):
         find("kind kubernetes", str(tmp_path / "config"), "", in_cluster=False)
 
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
+import time
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from rota.backends.api import EnginePhase, EngineRefused
+from rota.backends.api import EngineAway, EnginePhase, EngineRefused
 from rota.backends.orders import AttemptOrder, Gang, Key
+from rota.backends.ray import driver as driver_module
+from rota.backends.ray.client import RayApi
+from rota.backends.ray.driver import RayDriver
 from rota.backends.ray.machines import usable
 from rota.backends.ray.package import check, id_of, key_of, package, wish
 from rota.backends.ray.records import RayAmount, RayJob, RayNode, RayUse, use_of
@@ -350,3 +356,44 @@ def test_bad_settings_are_refused_in_a_line(table, line):
 
     assert line in str(refused.value)
     assert "\n" not in str(refused.value)
+
+
+def test_a_file_that_is_no_token_is_silence_and_no_bug(tmp_path: Path):
+    (tmp_path / "token").write_bytes(b"\xff\xfe")
+    api = RayApi(RaySettings(address="http://h:1", token_file=str(tmp_path / "token")))
+
+    with pytest.raises(EngineAway, match="token: not a token"):
+        asyncio.run(api.jobs())
+
+
+@pytest.mark.parametrize("behind_s", [0.0, 3600.0, -3600.0])
+def test_how_long_a_job_waits_is_told_by_our_own_clock(
+    monkeypatch: pytest.MonkeyPatch, behind_s: float
+):
+    """A head whose clock is behind takes in each job long ago by ours."""
+    settings = RaySettings(address="http://h:1")
+    taken_ms = int(1000 * (time.time() - behind_s))
+    number = id_of(order().key)
+
+    class Unstarted(RayApi):
+        async def jobs(self) -> list[RayJob]:
+            return [RayJob("PENDING", number, start_time=taken_ms)]
+
+        async def has_supervisor(self, number: str) -> bool:
+            return False
+
+    made = RayDriver(settings, Unstarted(settings))
+    made.cluster = order().key.cluster
+    (fresh,) = asyncio.run(made.jobs())
+    monkeypatch.setattr(driver_module, "ORPHAN_S", -1.0)
+    (old,) = asyncio.run(made.jobs())
+
+    assert (fresh.phase, old.phase) == (EnginePhase.WAITING, EnginePhase.ENDED)
+
+
+def test_what_is_being_started_counts_by_our_own_clock():
+    room = RayRoom()
+    room.see([held("a", "PENDING", start_time=90_000)], {}, 5000.0)
+
+    assert room.starting("n1", 5000.0 + START_S - 1) == 1
+    assert room.starting("n1", 5000.0 + START_S + 1) == 0

@@ -7,12 +7,13 @@ from rota.core.facts.states import Blame, Cause
 def test_an_end_is_told_as_it_was(bench):
     ends = {"exit 0": (0, 0), "exit 3": (3, 0), "exit 137": (137, 0), "exit 253": (253, 0)}
     deaths = {"kill -9 $$": (None, 9), "kill -TERM $$": (None, 15), "kill -SEGV $$": (None, 11)}
+    deaths |= {"kill -53 $$": (None, 53)}  # Slurm's own number for a script that did not start.
     expected = {bench.shell(text): end for text, end in (ends | deaths).items()}
 
     told = {job.uid: job for job in bench.ended(expected)}
 
     assert {uid: (job.code, job.signal) for uid, job in told.items()} == expected
-    assert {job.cause for job in told.values()} == {None}
+    assert {(job.cause, job.fault) for job in told.values()} == {(None, None)}
     assert all(0 < job.submitted_s <= job.started_s <= job.ended_s for job in told.values())
 
 

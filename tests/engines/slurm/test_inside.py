@@ -50,6 +50,32 @@ def test_a_node_that_an_operator_drains_is_out_of_service_with_the_reason(bench,
     assert nodes["n1"].usable
 
 
+def test_a_job_may_be_as_long_as_its_partition_lets_it(bench):
+    """Slurm's own limit is a backstop: what it has on top of the job's is given up if it must."""
+    day_s = 86400
+    wishes = {"user": "alice", "cpu_milli": 1000}
+    longer = bench.submit("/bin/true", time_limit_s=day_s + 60, **wishes)
+    whole = bench.submit("/bin/true", time_limit_s=day_s, **wishes)
+
+    assert bench.until_ended(whole).code == 0
+    waits = bench.until(longer, lambda job: job.reason == "PartitionTimeLimit")
+    assert waits.phase is EnginePhase.WAITING
+
+
+def test_a_partition_that_the_site_takes_away_is_no_fault_of_its_jobs(slurm, way):
+    slurm.run("scontrol", "create", "PartitionName=passing", "Nodes=ALL", "State=UP")
+    with slurm.bench(way, partition="passing") as bench:
+        assert bench.until_ended(bench.submit("/bin/true")).code == 0
+        slurm.run("scontrol", "delete", "PartitionName=passing")
+
+        with pytest.raises(EngineRefused, match="Invalid partition name") as refused:
+            bench.submit("/bin/true")
+        with pytest.raises(EngineRefused, match="Invalid partition name") as named:
+            bench.submit("/bin/true", queue="nosuch")
+
+    assert (refused.value.fault, named.value.fault) == (Blame.NODE, Blame.JOB)
+
+
 def test_pools_are_partitions_by_kind_of_machine(slurm, way):
     with slurm.bench(way, placement="theirs", partition="main") as bench:
         pool = until_all_serve(bench)

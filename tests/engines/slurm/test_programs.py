@@ -149,6 +149,9 @@ def test_a_gang_is_one_job_whose_members_know_their_ranks_and_the_address_of_the
     address = re.search(r"NodeAddr=(\S+)", slurm.run("scontrol", "show", "node", "n1"))[1]
     assert members == [f"{rank} 3 {rank} 0 {address} {port} a b\n" for rank in range(3)]
     assert job.code == 0
+    left = {path.name for path in (slurm.folder / "root" / uids[0]).iterdir()}
+    assert "exit" in left
+    assert "task" not in left  # It had the environment in it.
 
 
 def test_a_gang_ends_as_a_whole_when_one_of_it_fails(bench):

@@ -1,5 +1,6 @@
 """The batch script, run by a shell without a Slurm."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 
 from rota.backends.api import EngineRefused
 from rota.backends.orders import Gang
+from rota.backends.slurm.folders import Folders
 from rota.backends.slurm.script import check, script
 from tests.engines.slurm.site import WAIT_S, order_for
 
@@ -149,6 +151,39 @@ def test_a_folder_of_somebody_else_is_not_used(tmp_path, path):
 
     assert status == 253
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.root
+@pytest.mark.parametrize("through_a_link", [False, True])
+@pytest.mark.parametrize("gang", [None, Gang(("a", "b"))])
+def test_a_folder_below_that_of_somebody_else_is_not_used(tmp_path, path, gang, through_a_link):
+    """They could take it away later, and put one of their own in its place."""
+    tmp_path.chmod(0o1777)
+    theirs, named = tmp_path / "theirs", tmp_path / "named"
+    theirs.mkdir(mode=0o777)
+    if through_a_link:
+        named.symlink_to(theirs)
+    else:
+        theirs = theirs.rename(named)
+        os.chown(theirs, 65534, 65534)
+    text = script(order_for(uid="a", gang=gang), lambda uid: str(named / uid))
+
+    done = subprocess.run(["/bin/bash"], input=text, text=True, env={"PATH": path})
+
+    assert done.returncode == 253
+    assert not (theirs / "a" / "job").exists()
+    assert not (theirs / "a" / "task").exists()
+
+
+@pytest.mark.root
+def test_no_job_is_handed_in_for_a_user_whose_folder_is_somebody_elses(tmp_path):
+    folders = Folders(str(tmp_path))
+    (tmp_path / "nobody").mkdir()
+    (tmp_path / "daemon").symlink_to("/")
+
+    for user in ("nobody", "daemon"):
+        with pytest.raises(EngineRefused, match=f"{user}: it is not a folder of user {user}'s own"):
+            asyncio.run(folders.prepare(user))
 
 
 @pytest.mark.parametrize(

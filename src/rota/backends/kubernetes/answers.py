@@ -13,6 +13,8 @@ FORBIDDEN, TOO_MANY = 403, 429
 #: A quota refuses with the same number as missing rights do: only the words tell them apart. A new
 #: namespace has its service account a moment later.
 _NOT_NOW = ("exceeded quota", "error looking up service account", "is being terminated")
+#: A webhook of the site that does not answer is told as an error of the server; nothing is made.
+_NO_WEBHOOK = "failed calling webhook"
 #: These speak of this one pod: a limit range, a quota on what it does not ask for, or a webhook
 #: of the site.
 _OF_JOB = re.compile(
@@ -24,6 +26,8 @@ def refusal(code: int, message: str) -> EngineError:
     """Why a pod was not created: the server has answered, so nothing is left open below 500."""
     words = " ".join(message.split()) or f"the API server answers {code}"
     if code == TOO_MANY or (code == FORBIDDEN and any(part in words for part in _NOT_NOW)):
+        return Full(words)
+    if code >= 500 and _NO_WEBHOOK in words:
         return Full(words)
     if code in (400, 413, 422) or _OF_JOB.search(words):
         return EngineRefused(words)

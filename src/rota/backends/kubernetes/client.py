@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
+import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -19,11 +20,12 @@ from rota.backends.api import EngineAway, EngineError, EngineRefused, Full, Unsu
 from rota.backends.kubernetes import answers
 from rota.backends.kubernetes.settings import PROJECT
 from rota.backends.kubernetes.streams import KubeTerminal, KubeTunnel, opened
+from rota.core.facts.errors import Rejected
 from rota.core.facts.states import Blame
 from rota.kubeapi.words import SENSELESS, said, words
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterable, AsyncIterator, Awaitable
+    from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
 
     from lightkube.config.kubeconfig import SingleConfig
     from lightkube.models.meta_v1 import ObjectMeta
@@ -37,6 +39,10 @@ WATCH_S = 60
 #: The name of the one container of a pod.
 CONTAINER = "job"
 ABSENT, CONFLICT = 404, 409
+#: Of whom it does not know: a token that has expired.
+UNKNOWN = 401
+#: Credentials that are not accepted are read anew this often at the most.
+RENEW_S = 5.0
 _EXCUSE = re.compile(
     rb"(unable to retrieve container logs for |rpc error: code = |"
     rb"failed to try resolving symlinks in path )[^\n]*\Z"
@@ -44,6 +50,7 @@ _EXCUSE = re.compile(
 
 
 T = TypeVar("T")
+_Clients = tuple[AsyncClient, httpx2.AsyncClient]
 Fields = dict[str, str | operators.BinaryOperator | operators.SequenceOperator]
 
 
@@ -76,30 +83,54 @@ class Api:
     """Speaks with one API server about one namespace, or about those of all projects.
 
     Names of pods are made of their keys, so that one is unique whatever namespace it is in.
+    ``renewed`` finds the credentials anew: tokens and certificates are short-lived.
     """
 
-    def __init__(self, config: SingleConfig, namespace: str) -> None:
-        self._config = config
+    def __init__(
+        self,
+        config: SingleConfig,
+        namespace: str,
+        renewed: Callable[[], SingleConfig] | None = None,
+    ) -> None:
+        self._config, self._renewed = config, renewed
         #: Empty: each project has its own.
         self._shared = "" if PROJECT in namespace else namespace
         #: Where pods are, by their names, as far as they were seen.
         self._homes: dict[str, str] = {}
+        self._renew_at_s = 0.0
+        #: Requests may be under way by these still.
+        self._former: _Clients | None = None
 
     async def connect(self) -> tuple[int, int]:
         """The server's version."""
         logging.getLogger("httpx2").setLevel(logging.WARNING)  # It would log every request.
+        self._dial()
+        told = (await self._ask(self._get("version"))).json()
+        return version_of(told)
+
+    def _dial(self) -> None:
         timeout = httpx2.Timeout(TIMEOUT_S)
         self._client = AsyncClient(self._config, namespace=self._shared or None, timeout=timeout)
         # For bytes as they are: lightkube takes a log apart into lines, and knows no bookmarks.
         params = client_adapter.ConnectionParams(timeout=timeout)
         self._raw = client_adapter.AsyncClient(self._config, params)
-        told = (await self._ask(self._get("version"))).json()
-        return version_of(told)
+
+    async def _renew(self) -> None:
+        """With the credentials as they are now; while these cannot be read, as before."""
+        now_s = time.monotonic()
+        if self._renewed is None or now_s < self._renew_at_s:
+            return
+        self._renew_at_s = now_s + RENEW_S
+        with suppress(Rejected):
+            self._config = self._renewed()
+            former, self._former = self._former, (self._client, self._raw)
+            self._dial()
+            await _closed(former)
 
     async def close(self) -> None:
         if hasattr(self, "_raw"):
-            await self._client.close()
-            await self._raw.aclose()
+            await _closed(self._former)
+            await _closed((self._client, self._raw))
 
     async def create(self, thing: Pod | Secret | Service) -> bool:
         """Whether it was not there before."""
@@ -279,6 +310,8 @@ class Api:
             code = error.response.status_code
             if code == ABSENT:
                 raise _Absent(str(error)) from None
+            if code == UNKNOWN:
+                await self._renew()
             raise _later(answers.trouble(code, said(error)), error.response) from None
         except (httpx2.HTTPError, ConfigError, *SENSELESS) as error:
             raise EngineAway(words(error)) from None
@@ -325,6 +358,12 @@ def _later(error: EngineError, answer: httpx2.Response) -> EngineError:
     if after.isdecimal():
         error.after_s = float(after)
     return error
+
+
+async def _closed(clients: _Clients | None) -> None:
+    if clients is not None:
+        await clients[0].close()
+        await clients[1].aclose()
 
 
 async def _all(listed: AsyncIterable[T]) -> list[T]:

@@ -33,6 +33,8 @@ OLDEST = (1, 17)
 OVERDUE_S = 3.0
 #: 0 would take the pod out of the books while its processes may still run.
 AT_ONCE_S = 1
+#: A pod of which nothing was heard for so long, after it was last asked for, does not come.
+UNHEARD_S = 600.0
 #: The most that is heard of what a pod prints that is being stopped.
 HEARD_MAX = 8 << 20
 #: So long a stop waits for that at most.
@@ -54,6 +56,8 @@ class Kubernetes:
         #: What pods have printed that are being stopped: their nodes drop it with them.
         self._heard: dict[str, bytes] = {}
         self._listeners: dict[str, asyncio.Task[None]] = {}
+        #: When pods were last asked for of which nobody has heard since, by name.
+        self._unheard: dict[str, float] = {}
         #: Since when a container cannot be made, by the name of its pod.
         self._hopeless: dict[str, float] = {}
         #: What keeps a pod to the nodes of its pool.
@@ -96,11 +100,13 @@ class Kubernetes:
         if leads:
             # Under the name of its first pod its members find each other.
             await self._api.create(objects.service_of(order, self._settings))
+        self._unheard[name] = time.monotonic()
         await self._api.create(secret)
         try:
             fresh = await self._api.create(pod)
         except (EngineRefused, Full):
             await self._api.delete(Secret, name)
+            del self._unheard[name]
             raise
         if not fresh:
             there = await self._api.pod(name)
@@ -123,6 +129,7 @@ class Kubernetes:
         pods = await self._mirror.pods()
         lost = await self._lost_nodes(pods)
         await self._give_up(pods)
+        await self._tidy({pod.metadata.name or "" for pod in pods if pod.metadata})
         return [
             job_of(pod, key, lost)
             for pod in pods
@@ -153,6 +160,16 @@ class Kubernetes:
                 with suppress(EngineRefused):  # One that cannot be given up holds up no other.
                     await self._api.change(name, note)
                     await self._api.delete(Pod, name, AT_ONCE_S)
+
+    async def _tidy(self, names: set[str]) -> None:
+        """A pod that was given up before it was made has left its secret."""
+        now_s = time.monotonic()
+        old = [name for name, asked_s in self._unheard.items() if now_s - asked_s > UNHEARD_S]
+        for name in names.intersection(self._unheard).union(old):
+            if name not in names:
+                with suppress(EngineRefused):
+                    await self._api.delete(Secret, name)
+            del self._unheard[name]
 
     async def find(self, uids: Iterable[str]) -> list[EngineJob]:
         """By name. Nothing remembers a pod that is gone: our finalizer keeps them from that."""

@@ -157,9 +157,9 @@ class RayApi:
         token = os.environ.get(TOKEN_VARIABLE, "")
         if self._settings.token_file:
             try:
-                token = Path(self._settings.token_file).read_text()
-            except OSError as error:
-                words = (error.strerror or str(error)).lower()
+                token = Path(self._settings.token_file).read_text(encoding="ascii")
+            except (OSError, ValueError) as error:
+                words = (getattr(error, "strerror", None) or "not a token").lower()
                 raise EngineAway(f"token_file {self._settings.token_file}: {words}") from None
         return {"Authorization": f"Bearer {token.strip()}"} if token.strip() else {}
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 #: The first version with these requests: nodes and actors with details, and files by node.
 OLDEST = (2, 9)
-#: A job that Ray took in this long ago has a process that starts it, or never will.
+#: A job that Ray has had in its list for so long has a process that starts it, or never will.
 ORPHAN_S = 10.0
 #: What Ray's own KILL has not ended so long after a stop without grace is ended with its actor.
 KILL_S = 2.0
@@ -74,6 +74,8 @@ class RayDriver:
         self._shown: dict[str, NodeSpec] = {}
         #: What shims wrote down of jobs that Ray lists: a start, then an end, and nothing after.
         self._notes: dict[str, ShimNotes] = {}
+        #: Since when jobs have been seen to wait for the process that starts them.
+        self._pending: dict[str, float] = {}
         #: Jobs that Ray keeps for ever, since nothing will start them; they are forgotten here.
         self._forgotten: set[str] = set()
         self._kills: dict[str, asyncio.Task[None]] = {}
@@ -162,6 +164,7 @@ class RayDriver:
         numbers = {job.id for _, job in listed}
         self._notes = {number: n for number, n in self._notes.items() if number in numbers}
         self._forgotten &= numbers
+        self._pending = {number: s for number, s in self._pending.items() if number in numbers}
         return [job for job in shown if job.id not in self._forgotten]
 
     async def _listed(self) -> list[tuple[Key, RayJob]]:
@@ -185,8 +188,11 @@ class RayDriver:
 
     async def _shown_as(self, key: Key, job: RayJob) -> EngineJob:
         orphaned = False
-        if job.status == "PENDING" and time.time() - job.started_s > ORPHAN_S:
-            orphaned = not await self._api.has_supervisor(job.id)
+        if job.status == "PENDING":
+            # By our own clock: a head that is behind takes in each job long ago.
+            since_s = self._pending.setdefault(job.id, time.monotonic())
+            if time.monotonic() - since_s > ORPHAN_S:
+                orphaned = not await self._api.has_supervisor(job.id)
         names = {node.node_id: name for name, node in self._living.items()}
         bound, _ = package.claimed(job)
         notes = await self._notes_of(job)

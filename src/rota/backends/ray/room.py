@@ -32,6 +32,8 @@ class RayClaim(NamedTuple):
     nodes: tuple[str, ...]
     amount: RayAmount
     since_s: float
+    #: The same by our own clock: Ray's may be another.
+    seen_s: float
     until_s: float = math.inf
     #: Whether Ray has its process now.
     begun: bool = False
@@ -47,7 +49,7 @@ class RayRoom:
         self._claims: dict[str, RayClaim] = {}
 
     def take(self, number: str, nodes: tuple[str, ...], amount: RayAmount, now_s: float) -> None:
-        self._claims[number] = RayClaim(nodes, amount, now_s)
+        self._claims[number] = RayClaim(nodes, amount, now_s, now_s)
 
     def drop(self, number: str) -> None:
         self._claims.pop(number, None)
@@ -61,7 +63,9 @@ class RayRoom:
                 nodes = (name,)
             until_s = (job.ended_s or now_s) if job.over else math.inf
             begun = job.status != "PENDING"
-            listed[job.id] = RayClaim(nodes, amount, job.started_s, until_s, begun)
+            before = self._claims.get(job.id)
+            seen_s = before.seen_s if before is not None else now_s
+            listed[job.id] = RayClaim(nodes, amount, job.started_s, seen_s, until_s, begun)
         past = {
             number: claim
             for number, claim in self._claims.items()
@@ -88,7 +92,7 @@ class RayRoom:
         return sum(
             claim.until_s == math.inf
             and not claim.begun
-            and now_s - claim.since_s < START_S
+            and now_s - claim.seen_s < START_S
             and (not node or claim.on(node))
             for claim in self._claims.values()
         )
@@ -105,4 +109,4 @@ def _recent(claim: RayClaim, now_s: float) -> bool:
     """Ended a moment ago, or handed in a moment ago."""
     if claim.until_s < math.inf:
         return now_s - claim.until_s < 2 * LAG_S
-    return now_s - claim.since_s < UNHEARD_S
+    return now_s - claim.seen_s < UNHEARD_S

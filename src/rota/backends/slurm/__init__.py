@@ -10,6 +10,7 @@ states      where a job is and how it ended, from what Slurm says
 nodes       its machines, one by one or as pools
 script      the batch script: what sets an attempt up before its program begins
 shim        the fixed parts of that script
+backstops   a limit of Slurm beyond the job's own, where Slurm lets it in
 visits      steps beside a running job: programs, and its ports
 folders     what attempts leave behind: their output, and how they ended
 """

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from rota.backends.api import EngineAway, EngineError, EngineRefused, Unsure
-from rota.backends.slurm.inner import NOWHERE, engine_error
+from rota.backends.slurm.inner import NOWHERE, code_of, engine_error
 from rota.backends.slurm.records import SACCT_FIELDS, SQUEUE_FIELDS, of_sacct, of_squeue
 from rota.slurmrest.verdicts import ALREADY_DONE, UNKNOWN_JOB, SlurmError, verdict_of_words
 
@@ -102,7 +102,7 @@ class ByCommands:
             # One without a comment is shown as (null).
             return (await self._ask("squeue", "-h", "-t", "all", "-j", number, "-o", "%k")).strip()
         except EngineRefused as error:
-            if _code_of(error) in _SETTLED:
+            if code_of(error) in _SETTLED:
                 return None
             raise
 
@@ -113,6 +113,10 @@ class ByCommands:
     async def cancel(self, number: str) -> None:
         await self._tell("scancel", number)
 
+    async def shorten(self, number: str, minutes: int, user: str) -> None:
+        words = ("scontrol", "update", f"JobId={number}", f"TimeLimit={minutes}")
+        await called(words, user=user, limit_s=self._limit_s, order=True)
+
     async def _ask(self, *words: str) -> str:
         return await called(words, limit_s=self._limit_s)
 
@@ -120,7 +124,7 @@ class ByCommands:
         try:
             await called(words, limit_s=self._limit_s, order=True)
         except EngineRefused as error:
-            if _code_of(error) not in _SETTLED:
+            if code_of(error) not in _SETTLED:
                 raise
 
 
@@ -220,13 +224,7 @@ def _failed(command: str, status: int, said: str, *, order: bool) -> EngineError
     text = lines[-1].removeprefix(f"{command}: ").removeprefix("error: ")
     text = text.removeprefix("Batch job submission failed: ")
     error: SlurmError = verdict_of_words(text, order=order)
-    made = engine_error(error)
-    made.__cause__ = error
-    return made
-
-
-def _code_of(error: EngineError) -> int:
-    return getattr(error.__cause__, "code", 0)
+    return engine_error(error)
 
 
 def _decoded(output: str, command: str) -> dict[str, Any]:

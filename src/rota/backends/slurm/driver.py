@@ -19,9 +19,10 @@ from rota.backends.api import Driver, EngineError, EngineJob, EnginePhase, Engin
 from rota.backends.orders import Key, parse_key
 from rota.backends.pace import Pace
 from rota.backends.slurm import visits
+from rota.backends.slurm.backstops import Backstops
 from rota.backends.slurm.commands import ByCommands
 from rota.backends.slurm.folders import Folders
-from rota.backends.slurm.inner import SlurmRequest
+from rota.backends.slurm.inner import SlurmRequest, code_of
 from rota.backends.slurm.nodes import SlurmUse, as_nodes, as_pools, partition_of, pool_at
 from rota.backends.slurm.records import SlurmAmount
 from rota.backends.slurm.rest import ByRest
@@ -30,6 +31,7 @@ from rota.backends.slurm.settings import SlurmSettings  # noqa: TC001 - read as 
 from rota.backends.slurm.shim import UNSTARTED
 from rota.backends.slurm.states import BOOTING, ENDS, WAITING, as_job, nodes_in
 from rota.core.facts.states import Blame, Cause
+from rota.slurmrest.verdicts import NO_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -52,6 +54,8 @@ _TERM = 15
 _NOBODY = "nobody"
 #: So long the script of a job that runs may take to its program.
 BEGIN_S = 5.0
+#: The most jobs whose limit is lowered after one look.
+AT_ONCE = 8
 #: A stop that Slurm did not answer is tried again.
 AGAIN_S = 1.0
 
@@ -81,6 +85,7 @@ class SlurmDriver:
         self.features: frozenset[Feature] = _ALWAYS
         #: Whose the attempts are that we handed in: jobs of others with their keys are not they.
         self._users: dict[str, str] = {}
+        self._backstops = Backstops(transport)
         #: What Slurm listed last, jobs of others too, and the pools that ours were placed in.
         self._records: list[SlurmRecord] | None = None
         self._pools: dict[str, str] = {}
@@ -142,7 +147,13 @@ class SlurmDriver:
         await self._folders.prepare(user)
         wish = self._wish(order, user)
         self._users[order.uid] = user
-        return await self._transport.submit(wish)
+        try:
+            return await self._backstops.submit(order.uid, wish)
+        except EngineRefused as error:
+            if code_of(error) == NO_PARTITION and not self._is_of_job(order):
+                # The site has named it, and may have taken it away since.
+                raise EngineRefused(str(error), Blame.NODE) from None
+            raise
 
     def _user_of(self, order: AttemptOrder) -> str:
         """Slurm starts it as the user, or as the only one for whom we may submit."""
@@ -169,6 +180,7 @@ class SlurmDriver:
             qos=order.qos or settings.qos,
             reservation=settings.reservation,
             minutes=math.ceil(limit_s / 60) if order.time_limit_s else 0,
+            least_minutes=math.ceil(order.time_limit_s / 60),
             nodes=(gang.nodes or math.ceil(len(gang.uids) / per_node)) if gang is not None else 1,
             tasks=len(gang.uids) if gang is not None else 1,
             tasks_per_node=per_node,
@@ -185,17 +197,27 @@ class SlurmDriver:
         settings = self._settings
         return settings.queues.get(order.queue, order.queue) or settings.partition
 
+    def _is_of_job(self, order: AttemptOrder) -> bool:
+        """Whether the job itself has named its partition, by its queue."""
+        return not order.pool and bool(order.queue) and order.queue not in self._settings.queues
+
     async def jobs(self) -> list[EngineJob]:
         asked_s = time.monotonic()
         self._records = await self._transport.jobs()
         jobs = self._of_ours(self._records)
         self._pace.saw({(job.id, job.phase) for job in jobs}, time.monotonic() - asked_s)
+        too_long = [job for job in jobs if self._backstops.is_too_long(job)]
+        await asyncio.gather(*map(self._shorten, too_long[:AT_ONCE]))
         words = [self._with_its_word(job) for job in jobs if _unclear(job)]
         told = {job.id: job for job in await asyncio.gather(*words)}
         jobs = await self._one_begun([told.get(job.id, job) for job in jobs])
         listed = {(job.uid, job.id, job.restarts) for job in jobs}
         self._left = {at: left for at, left in self._left.items() if at in listed}
         return jobs
+
+    async def _shorten(self, job: EngineJob) -> None:
+        if await self._is_still(job):
+            await self._backstops.take_away(job)
 
     async def _one_begun(self, jobs: list[EngineJob]) -> list[EngineJob]:
         """Of several with one key that have begun, the one that took the folder; the others end by
@@ -306,6 +328,7 @@ class SlurmDriver:
     async def forget(self, job: EngineJob) -> None:
         """Slurm forgets by itself, and its accounting is not ours to change."""
         self._users.pop(job.uid, None)
+        self._backstops.forget(job.uid)
         self._pools.pop(job.uid, None)
 
     async def read_log(
@@ -345,8 +368,8 @@ def owner(record: SlurmRecord) -> str:
 
 
 def _unclear(job: EngineJob) -> bool:
-    """Slurm does not say how it ended, or its script did not come to the program."""
-    if job.cause is Cause.CANCELLED:
+    """Slurm does not say how it ended, or its script did not come to the program, as Slurm says."""
+    if job.cause in (Cause.CANCELLED, Cause.START_FAILED):
         return True
     silent = job.code is None and not job.signal and job.cause is None
     return silent or (job.code == UNSTARTED and job.cause is None)
@@ -366,7 +389,9 @@ def _completed(job: EngineJob, left: Left) -> EngineJob:
             job, cause=Cause.START_FAILED, detail=left.unstarted, fault=left.fault, code=None
         )
     # One that came to its end by itself is not what was cancelled: after a crash slurmctld may
-    # start a job once more, and cancel that.
+    # start a job once more, and cancel that. Nor has a program that ended failed to start: it may
+    # die of the signal by which Slurm tells of failed starts.
     done = job.cause is Cause.CANCELLED and left.code == 0
-    cause, detail = (None, "") if done else (job.cause, job.detail)
-    return replace(job, code=left.code, signal=left.signal, cause=cause, detail=detail)
+    if done or job.cause is Cause.START_FAILED:
+        job = replace(job, cause=None, detail="", fault=None)
+    return replace(job, code=left.code, signal=left.signal)

@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import os
 import pwd
+import stat
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -71,14 +73,19 @@ class Folders:
             raise EngineRefused(f"{error.filename or self._root}: {why}", Blame.NODE) from None
 
     def _prepare(self, user: str) -> None:
-        own = self._root / user
-        if own.is_dir() or not (self._root_user or user == pwd.getpwuid(os.geteuid()).pw_name):
+        if not self._root_user and user != pwd.getpwuid(os.geteuid()).pw_name:
+            return
+        own, entry = self._root / user, pwd.getpwnam(user)
+        with suppress(FileNotFoundError):
+            found = own.lstat()
+            if found.st_uid != entry.pw_uid or not stat.S_ISDIR(found.st_mode):
+                why = f"{own}: it is not a folder of user {user}'s own"
+                raise EngineRefused(why, Blame.NODE)
             return
         self._root.mkdir(mode=0o755, parents=True, exist_ok=True)
         draft = self._root / f".{user}.{os.getpid()}.{os.urandom(4).hex()}"
         draft.mkdir(mode=0o700)
         if self._root_user:
-            entry = pwd.getpwnam(user)
             os.chown(draft, entry.pw_uid, entry.pw_gid)
         try:
             draft.rename(own)

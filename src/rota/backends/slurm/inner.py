@@ -28,8 +28,9 @@ class SlurmRequest(msgspec.Struct, frozen=True, kw_only=True):
     account: str = ""
     qos: str = ""
     reservation: str = ""
-    #: Minutes are the smallest step; 0: the partition's own.
+    #: Minutes are the smallest step; 0: the partition's own. It need not have more than the least.
     minutes: int = 0
+    least_minutes: int = 0
     nodes: int = 1
     tasks: int = 1
     tasks_per_node: int = 1
@@ -77,9 +78,20 @@ class Transport(Protocol):
 
     async def cancel(self, number: str) -> None: ...
 
+    async def shorten(self, number: str, minutes: int, user: str) -> None:
+        """Of one that waits: a smaller limit, as its own user. What an operator sets, Slurm lets
+        in whatever its limits are.
+        """
+
 
 def engine_error(error: SlurmError) -> EngineError:
     """The same in the words of the contract."""
+    made = _in_our_words(error)
+    made.__cause__ = error
+    return made
+
+
+def _in_our_words(error: SlurmError) -> EngineError:
     if isinstance(error, SlurmFull):
         return Full(str(error))
     if isinstance(error, SlurmAway):
@@ -87,3 +99,8 @@ def engine_error(error: SlurmError) -> EngineError:
     if isinstance(error, SlurmUnsure):
         return Unsure(str(error))
     return EngineRefused(str(error), Blame.NODE if error.code in OF_NODE else Blame.JOB)
+
+
+def code_of(error: EngineError) -> int:
+    """Slurm's own number of it; 0: it has none."""
+    return getattr(error.__cause__, "code", 0)

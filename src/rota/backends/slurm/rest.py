@@ -119,6 +119,11 @@ class ByRest:
     async def cancel(self, number: str) -> None:
         await self._delete(number)
 
+    async def shorten(self, number: str, minutes: int, user: str) -> None:
+        body = {"time_limit": minutes}
+        with _told():
+            await self._rest.tell("POST", "slurm", f"job/{number}", body, user=user)
+
     async def _delete(self, number: str, **query: str) -> None:
         with _told():
             try:
@@ -143,7 +148,7 @@ def _told() -> Iterator[None]:
     try:
         yield
     except SlurmError as error:
-        raise engine_error(error) from None
+        raise engine_error(error) from error
 
 
 def submitted(wish: SlurmRequest, number: int, feature: str = "") -> dict[str, Any]:

@@ -111,14 +111,14 @@ def _gang(order: AttemptOrder, gang: Gang, folder_of: Callable[[str], str]) -> s
     task = _task(launch, known, ranks, own=bool(gang.outputs))
     first = quote(folder_of(order.uid))
     return (
-        "#!/bin/bash\numask 077\n"
-        f"mkdir -p {first} && [ -O {first} ] || exit {shim.UNSTARTED}\n"
+        f"#!/bin/bash\nfolder={first}\n{shim.OWN.lstrip()}"
         f"cat >{first}/task <<'{_END}-TASK' || exit {shim.UNSTARTED}\n{task}{_END}-TASK\n"
         f"{shim.FIRST.lstrip()}"
         "trap : HUP INT QUIT USR1 USR2 TERM\n"
         f"srun --export=ALL --kill-on-bad-exit=1 --ntasks={len(gang.uids)} {_CPUS} "
         f"bash {first}/task\n"
-        f"code=$?\nfolders=({folders})\n{shim.WHOLE.strip()}\n"
+        # It holds the environment, which nobody needs any more.
+        f"code=$?\nrm -f {first}/task\nfolders=({folders})\n{shim.WHOLE.strip()}\n"
     )
 
 
@@ -135,9 +135,10 @@ def _ranks(size: int) -> Iterator[str]:
 def _task(launch: Launch, folder: str, ranks: str, *, own: bool = False) -> str:
     """``own``: the paths of its output are in variables."""
     setup = "".join(_setup(launch, ranks, own=own))
+    watch = f"{shim.OWN.strip()}\n{shim.WATCH.strip()}"
     return (
         f"#!/bin/bash\n{folder}"
-        f'if [ "$1" != setup ]; then\n{shim.WATCH.strip()}\nfi\n{shim.SETUP.strip()}\n{setup}'
+        f'if [ "$1" != setup ]; then\n{watch}\nfi\n{shim.SETUP.strip()}\n{setup}'
     )
 
 

@@ -12,10 +12,15 @@ from __future__ import annotations
 #: The exit code of a script that could not start its program; the file ``exit`` says why.
 UNSTARTED = 253
 
+#: The folder, below one that is the user's own: its owner could put another in its place.
+OWN = r"""
+umask 077
+own=${folder%/*}
+mkdir -p "$folder" && [ -O "$folder" ] && [ -O "$own" ] && [ ! -L "$own" ] || exit 253
+"""
+
 #: A shell cannot tell exit code 137 from signal 9, perl can; most nodes have one.
 WATCH = r"""
-umask 077
-mkdir -p "$folder" && [ -O "$folder" ] || exit 253
 # Only the first to come here runs: two jobs may have one key, and Slurm may start one job twice.
 (set -C; echo "$SLURM_JOB_ID" >"$folder/job") 2>/dev/null && rm -f "$folder/exit" || exit 253
 if type -P perl >/dev/null; then

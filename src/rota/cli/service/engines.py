@@ -65,4 +65,4 @@ def serve(place: StateFolder, settings: Config, name: str, url: str, token: str)
     lock = PidLock(home / "engine.lock")
     if holder := lock.take():
         raise Conflict(f"engine {name} is served already, by process {holder}", field="engine")
-    process.run(name, table, home, url, token)
+    process.run(name, table, home, url, token, settings.server.retention_days)
