@@ -276,11 +276,19 @@ class QuotaSync:
             mine = self._counted[name] = _most(before[name], self._ours(name))
             last = known.get(name)
             wrote = written.get(name) or (last.written if last is not None else None)
-            foreign = _less(seen.used, mine)
-            users = None if seen.users is None else tuple(sorted(seen.users))
-            told = Outer(name, self._name, seen.limits, seen.used, foreign, users, now_s)
-            load = None if seen.load is None or not asked else round(seen.load, LOAD_DIGITS)
-            outers.append(msgspec.structs.replace(told, written=wrote, load=load))
+            outers.append(
+                Outer(
+                    project=name,
+                    provider=self._name,
+                    limits=seen.limits,
+                    used=seen.used,
+                    foreign=_less(seen.used, mine),
+                    users=None if seen.users is None else tuple(sorted(seen.users)),
+                    load=None if seen.load is None or not asked else round(seen.load, LOAD_DIGITS),
+                    seen_s=now_s,
+                    written=wrote,
+                )
+            )
         wanted, left = self._wanted(), self._unwritten()
         gone = tuple(name for name in sorted(known) if name and name not in {*wanted, *left})
         await self._host.ask(SeeQuotas(actor=ROTA, outers=tuple(outers), gone=gone))
