@@ -26,8 +26,8 @@ from tests.agent.support import (
 from tests.support.machine import small_disk
 
 #: Attempts that a second keeper finds again.
-ADOPTEE, UNIQUE, PARENT, MEANWHILE, STUBBORN = map(
-    of_this_run, ("adoptee", "unique", "parent", "meanwhile", "stubborn")
+ADOPTEE, UNIQUE, PARENT, MEANWHILE, STUBBORN, NEIGHBOUR = map(
+    of_this_run, ("adoptee", "unique", "parent", "meanwhile", "stubborn", "neighbour")
 )
 GHOST, FOUND, REUSED, HASTY, OTHER = map(
     of_this_run, ("ghost", "found", "reused", "hasty", "other")
@@ -147,6 +147,26 @@ class TestAfterKill:
         assert (ended["code"], ended["signal"], ended["lost"]) == (None, 0, True)
         assert ended["error"] == "exit code lost: keeper was killed"
         assert not is_running(pid)
+
+    def test_a_signal_for_an_adopted_job_leaves_the_daemons_of_its_user_alone(
+        self, own_keeper: Keeper, tmp_path: Path
+    ):
+        own_keeper.spawn(NEIGHBOUR, "sleep", "60")
+        own_keeper.started(NEIGHBOUR)
+        own_keeper.kill()
+        own_keeper.start()
+        daemon = f'sh -c \'trap "echo term > {tmp_path}/said" TERM; echo $$ > {tmp_path}/pid; '
+        daemon += "while :; do sleep 0.05; done'"
+        subprocess.run(["setsid", "-f", "sh", "-c", f"exec {daemon}"], check=True)
+        pid = pid_in(tmp_path / "pid")
+        try:
+            own_keeper.send(op="signal", uid=NEIGHBOUR, signal=15)
+            own_keeper.ended(NEIGHBOUR)
+
+            assert is_running(pid)
+            assert not (tmp_path / "said").exists(), "only the job was asked to end"
+        finally:
+            os.kill(pid, signal.SIGKILL)
 
     def test_an_adopted_job_is_not_started_again(self, own_keeper: Keeper):
         own_keeper.spawn(UNIQUE, "sleep", "60")

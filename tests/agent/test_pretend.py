@@ -79,7 +79,7 @@ def test_jobs_that_are_to_be_run_are_not_pretended(box_folder: Box) -> None:
         ((), "holds jobs that are to be run; choose another folder with --state-dir"),
         (("--standby",), "a head that stands by has no nodes"),
         (("--database", "sqlite:///x.db"), "its database is in its state folder"),
-        (("--pretend", "0"), "0 is not in the range"),
+        (("--pretend", "0"), "0 is too small; the least is 1"),
     ):
         refused = box_folder.rota("up", "--pretend", "2", *options, check=False)
 

@@ -47,4 +47,4 @@ def test_what_cannot_be_is_refused_in_a_line(box: Box):
     )
     assert "exclude each other" in box.refusal("report", "--csv", "--json")
     assert box.refusal("report", "--html", "no/such/folder.html").startswith("rota: --html: ")
-    assert "period_s" in box.refusal("report", "90d")
+    assert "period_s" in box.refusal("report", "400d")

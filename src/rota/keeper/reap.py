@@ -357,10 +357,17 @@ class Reaper:
                 continue
             orphan = self._orphans.get(process.pid)
             if orphan is None or orphan.start != process.start:
-                orphan = self._orphans[process.pid] = self._origins.of(process, self._mains)
+                orphan = self._origins.of(process, self._mains)
+                if not self.unborn:
+                    self._orphans[process.pid] = orphan
             if orphan.owner:
                 roots[process.pid] = orphan.owner
-            elif any(uids.issuperset(orphan.suspects) for uids in told.values()):
+            # Of our children it must be one of those, unless it is being born just now.
+            elif (
+                process.parent == self._pid
+                and not self.unborn
+                and any(uids.issuperset(orphan.suspects) for uids in told.values())
+            ):
                 roots[process.pid] = next(iter(orphan.suspects), "")
             elif any(uids.intersection(orphan.suspects) for uids in told.values()):
                 orphan.late += [] if orphan.heard else targets
