@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
+import os
+import sys
 import threading
 
 import click
@@ -22,7 +23,8 @@ class LiveLine:
         with self._lock:
             if not self._over:
                 self._shown = True
-                most = shutil.get_terminal_size().columns - 1
+                # Of this very terminal: $COLUMNS may be another's, and stdout a file.
+                most = os.get_terminal_size(sys.stderr.fileno()).columns - 1
                 click.echo(f"{CLEAR}{text[:most]}", nl=False, err=True)
 
     def end(self) -> None:
