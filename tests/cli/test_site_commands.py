@@ -282,7 +282,7 @@ def test_a_command_without_sense_is_one_line(fake, rota, line, words):
 
 
 def test_quotas_are_shown_with_what_is_held(fake, rota):
-    limited = {**QUOTA, "hard": {**LIMITS, "gpus": 8.0, "memory_mb": 2048}}
+    limited = {**QUOTA, "hard": {**LIMITS, "gpus": 8.0, "memory_mb": 2048, "memory_mib": 2048}}
     fake.routes["GET /users"] = {"items": [account(), account(name="bob", quota=limited)]}
     fake.routes["GET /projects"] = {"items": []}
 
@@ -291,7 +291,7 @@ def test_quotas_are_shown_with_what_is_held(fake, rota):
     assert shown.splitlines() == [
         "user:  bob",
         "hard:  2G memory, 8 gpus",
-        "holds: 1 jobs, 2 cpus, 512M memory, 0.5 gpus",
+        "holds: 1 job, 2 cpus, 512M memory, 0.5 gpus",
         "",
     ]
 

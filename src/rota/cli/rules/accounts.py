@@ -13,6 +13,7 @@ from rota.cli.jobs.show import items
 from rota.cli.shared import render, session, types
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.http import segment
+from rota.core.words import units
 
 _COLUMNS = (
     render.Column("NAME", shrinks=True, least=8),
@@ -29,12 +30,13 @@ def limits_text(limits: dict[str, Any]) -> str:
     """``8 gpus, 32 cpus``: the ceilings that there are."""
     words = []
     for key, value in limits.items():
-        if value is None:
+        # Amounts of memory are told under an older name, too.
+        if value is None or (key == "memory_mib" and "memory_mb" in limits):
             continue
-        if key == "memory_mb":
+        if key in ("memory_mb", "memory_mib"):
             words.append(f"{brief_mib(value)} memory")
         else:
-            words.append(f"{value:g} {key.replace('_', '-')}")
+            words.append(units.counted(value, key.replace("_", "-")))
     return ", ".join(words)
 
 

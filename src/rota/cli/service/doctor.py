@@ -158,7 +158,7 @@ def check_agent(status: dict[str, Any], nodes: list[dict[str, Any]]) -> Finding:
     if not up:
         advice = "see agent.log in its state folder; 'rota up --no-agent' starts none here"
         return Finding(FAIL, "agent", "no node is up", advice)
-    told = f"{len(up)} of {len(nodes)} nodes up: {', '.join(up[:5])}"
+    told = f"{len(up)} of {counted(len(nodes), 'nodes')} up: {', '.join(up[:5])}"
     still = [str(node["name"]) for node in nodes if "stands still" in (node.get("note") or "")]
     if still:
         told = f"{told}; the agent stands still on {', '.join(still[:5])}"
