@@ -76,11 +76,11 @@ def test_outside_of_a_job_one_must_be_named(slurm: Slurm) -> None:
 
 def test_a_file_comes_from_outside_to_a_job_that_is_named(slurm: Slurm) -> None:
     (slurm.work / "source").write_text("from outside")
-    waits = "while [ ! -e copy ]; do sleep 0.05; done; cat copy"
+    waits = "while [ ! -e brought ]; do sleep 0.05; done; cat brought"
     job = slurm.text("sbatch", "--parsable", "-o", "out", "--wrap", waits).strip()
     until(lambda: slurm.text("squeue", "-h", "-j", job, "-o", "%t") == "R\n", "the job")
 
-    slurm.text("sbcast", "-j", job, "source", "copy")
+    slurm.text("sbcast", "-j", job, "source", "brought")
 
     until(lambda: not slurm.text("squeue", "-h", "-j", job), "its end")
     assert (slurm.work / "out").read_text() == "from outside"
