@@ -4,14 +4,17 @@ import asyncio
 import socket
 from collections.abc import Iterator
 from contextlib import closing
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from msgspec.structs import replace
 
-from rota.api.heads import waiting_room
+from rota.api.heads import standby, waiting_room
 from rota.api.heads.waiting_room import WaitingRoom
+from rota.controller.chores import reign as reigning
 from rota.controller.chores.reign import Reign
-from rota.core.facts.errors import Conflict
+from rota.core.facts.errors import Conflict, Unavailable
 from rota.heads import clock_remark
 from rota.store.heads import HeadRecord, own_record
 
@@ -83,6 +86,86 @@ def test_a_head_stands_beside_the_line_while_a_better_one_stands_in_it():
         if head.gives_way([READY, UNREAD, UNFIT])
     ] == [UNREAD.url, OLDER.url, OLDEST.url]
     assert not OLDER.gives_way([UNFIT])
+
+
+class Words(Heads):
+    """What one that stands by sees: also what the leader has said last."""
+
+    def __init__(self, leader: HeadRecord, *heads: HeadRecord) -> None:
+        super().__init__(*heads)
+        self.said: HeadRecord | None = leader
+        self.reigns = 0
+
+    def leader(self) -> HeadRecord | None:
+        return self.said
+
+    def epoch(self) -> int:
+        # The better one takes the lead again and again, and fails before its first word.
+        self.reigns += 1
+        return self.reigns
+
+    def say(self, head: HeadRecord) -> None:
+        """Nobody listens."""
+
+    def bookmark(self, name: str) -> str:
+        return ""
+
+
+def test_nobody_waits_for_ever_for_a_better_head_that_does_not_come_to_lead(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    leader = replace(READY, url="https://leader", epoch=1)
+    words = Words(leader, READY)
+    plan = SimpleNamespace(database="postgresql://u@127.0.0.1:1/x", secrets_key_file="")
+    waits = standby.Standby(plan, tmp_path, (), lambda beat, epoch: OLDER)  # type: ignore[arg-type]
+    monkeypatch.setattr(waits, "_lookout", words)
+
+    waits._see()
+    words.said = None
+    for _ in range(standby.LOOKS_MAX):
+        assert waits._stands_aside()
+        waits._see()
+    assert not waits._stands_aside()
+
+    words.said = replace(leader, epoch=2)
+    waits._see()
+    assert waits._stands_aside()
+
+
+class Away:
+    """A host whose database went away after the first word."""
+
+    def __init__(self) -> None:
+        self.words = 0
+
+    async def write(self, work: object) -> None:
+        self.words += 1
+        if self.words > 1:
+            raise Unavailable("no route")
+
+
+@pytest.mark.parametrize(("others", "ends"), [((UNFIT, READY), True), ((UNFIT,), False)])
+def test_a_leader_without_a_database_makes_room_only_for_one_that_can_lead(
+    others: tuple[HeadRecord, ...], ends: bool, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(reigning, "SILENT_S", 0.05)
+    monkeypatch.setattr(reigning, "BEAT_S", 0.01)
+    ended: list[str] = []
+    monkeypatch.setattr(reigning, "step_down", ended.append)
+
+    async def lead() -> None:
+        heads, host = Heads(*others), Away()
+        monkeypatch.setattr(heads, "epoch", lambda: 1, raising=False)
+        leader = replace(READY, url="https://leader", epoch=1)
+        reign = Reign(host, heads, lambda beat, epoch: leader, asyncio.Event())  # type: ignore[arg-type]
+        running = asyncio.create_task(reign.run())
+        while host.words < 20 and not ended:  # noqa: ASYNC110 - it goes on by itself
+            await asyncio.sleep(0.01)
+        running.cancel()
+
+    asyncio.run(lead())
+
+    assert bool(ended) is ends
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 It says in the database that it is there, looks whether the one that leads still speaks, and stands
 in line for the lock all the while: when the leader ends, PostgreSQL hands the lock over at once.
 A head that could not lead, for it cannot open what is sealed or does not know the schema, says so
-and stands beside the line; so does one while a better successor stands in it.
+and stands beside the line; so does one while a better successor stands in it, unless that one does
+not come to lead.
 """
 
 from __future__ import annotations
@@ -44,6 +45,8 @@ PAUSE_S = 0.5
 LOOK_S = 0.25
 #: How soon the log is followed again after it could not be.
 FOLLOW_AGAIN_S = 5.0
+#: So many looks without a new word of any leader, and nobody waits for a better successor.
+LOOKS_MAX = round(UNNAMED_S / LOOK_S)
 
 
 def check(plan: ControllerPlan) -> None:
@@ -78,6 +81,9 @@ class Standby:
         self._attention = Attention()
         #: The other heads that stand by.
         self._others = Attention()
+        #: What a leader said last, and how many looks have found nothing newer.
+        self._word: HeadRecord | None = None
+        self._looks = 0
         #: What it said of itself last.
         self._said = me(0, 0)
         self._reader = Reader(plan)
@@ -125,7 +131,7 @@ class Standby:
 
     async def _stand_in_line(self, stop: asyncio.Event) -> SqlStore | None:
         while not stop.is_set():
-            if self._said.unfit or self._said.gives_way(self._others.present()):
+            if self._stands_aside():
                 await asyncio.sleep(PAUSE_S)
                 continue
             try:
@@ -139,6 +145,11 @@ class Standby:
             log.warning("this head leads now")
             return store
         return None
+
+    def _stands_aside(self) -> bool:
+        if self._said.unfit:
+            return True
+        return self._looks < LOOKS_MAX and self._said.gives_way(self._others.present())
 
     def _lead(self, store: SqlStore) -> SqlStore:
         """With the keys of those that led before."""
@@ -200,6 +211,8 @@ class Standby:
         self._said = said
         self._others.hears({one.url: one for one in self._lookout.heads() if one.url != said.url})
         self._room.leader = leader.url if leader is not None else ""
+        self._looks = self._looks + 1 if leader in (None, self._word) else 0
+        self._word = leader or self._word
         if leader is None:
             # One that was cut off before its first word holds the lock, and nobody knows its name.
             leader = HeadRecord("", "", epoch=self._lookout.epoch())

@@ -6,12 +6,11 @@ job waits for ever inside, or is refused at once; then it has to do without.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from rota.backends.api import EngineError, EnginePhase, EngineRefused
+from rota.backends.api import EnginePhase, EngineRefused
 from rota.backends.slurm.inner import code_of
 from rota.slurmrest.verdicts import BAD_LIMIT
 
@@ -20,8 +19,6 @@ if TYPE_CHECKING:
     from rota.backends.slurm.inner import SlurmRequest, Transport
 
 _TOO_LONG = ("PartitionTimeLimit", "QOSMaxWallDuration", "AssocMaxWallDuration")
-
-log = logging.getLogger("rota.engine")
 
 
 class Backstops:
@@ -48,10 +45,15 @@ class Backstops:
         return waits and job.reason.startswith(_TOO_LONG)
 
     async def take_away(self, job: EngineJob) -> None:
+        """What Slurm did not answer is tried again: the job would wait for ever."""
+        if (minutes := self._own.get(job.uid)) is None:
+            return
         try:
-            await self._transport.shorten(job.id, self._own.pop(job.uid), job.user)
-        except EngineError as error:
-            log.warning("the limit of job %s of Slurm cannot be lowered: %s", job.id, error)
+            await self._transport.shorten(job.id, minutes, job.user)
+        except EngineRefused:
+            self.forget(job.uid)
+            raise
+        self.forget(job.uid)
 
     def forget(self, uid: str) -> None:
         self._own.pop(uid, None)

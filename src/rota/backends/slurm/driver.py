@@ -216,8 +216,11 @@ class SlurmDriver:
         return jobs
 
     async def _shorten(self, job: EngineJob) -> None:
-        if await self._is_still(job):
-            await self._backstops.take_away(job)
+        try:
+            if await self._is_still(job):
+                await self._backstops.take_away(job)
+        except EngineError as error:
+            log.warning("the limit of job %s of Slurm cannot be lowered: %s", job.id, error)
 
     async def _one_begun(self, jobs: list[EngineJob]) -> list[EngineJob]:
         """Of several with one key that have begun, the one that took the folder; the others end by

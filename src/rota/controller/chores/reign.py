@@ -86,7 +86,8 @@ class Reign:
                 async with asyncio.timeout(max(BEAT_S, renewed_s + SILENT_S - _now_s())):
                     await self._renew()
                 # As of now: heads cannot be heard, either, while the database is away.
-                renewed_s, others = _now_s(), bool(self.standbys)
+                renewed_s = _now_s()
+                others = not all(head.unfit for head in self.standbys)
             except (NotLeading, Contradiction) as error:
                 step_down(str(error))
             except (RotaError, TimeoutError) as error:
