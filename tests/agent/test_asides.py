@@ -14,7 +14,7 @@ import pytest
 from rota.keeper.asides import ANSWER_S, Asides
 from rota.keeper.processes import ENVIRON_BYTES_MAX, attempt_uid, environ_of
 from tests.agent.hurdles import VAST_ENVIRONMENT
-from tests.agent.support import Keeper, is_running, of_this_run, pid_in, wait_until
+from tests.agent.support import KEEPER, Keeper, is_running, of_this_run, pid_in, wait_until
 from tests.support.machine import missing
 
 HOSTILE, HONEST = 1, 2
@@ -109,6 +109,72 @@ def test_of_an_environment_of_any_size_a_little_is_read(tmp_path: Path):
 
     assert uid == "of-it"
     assert size <= ENVIRON_BYTES_MAX
+
+
+def test_a_uid_is_read_as_far_as_one_may_be_long():
+    words = {"ROTA_ATTEMPT_UID": "x" * 100_000}
+    with subprocess.Popen(["sleep", "60"], env=words) as process:
+        uid = wait_until(lambda: attempt_uid(process.pid))
+        process.kill()
+
+    assert len(uid) < 1000
+
+
+#: The keeper's files know each other only in a process of their own.
+BEGINNING = """
+import os, select, subprocess, sys, time
+from keeper import origins
+from keeper.asides import Asides
+from keeper.journal import RUNNING, Attempt
+from keeper.processes import attempt_uid, look
+
+uid = sys.argv[1]
+attempt = Attempt(uid, {}, "")
+asides = Asides(select.epoll(), set())
+words = {"ROTA_ATTEMPT_UID": uid}
+first, second = (subprocess.Popen(["sleep", "60"], env=words) for _ in range(2))
+while attempt_uid(first.pid) != uid or attempt_uid(second.pid) != uid:
+    time.sleep(0.01)
+"""
+ASKED_AGAIN = """
+attempt.phase, heard = RUNNING, []
+known = origins.Origins({uid: attempt}, {uid: attempt}, asides, heard.append)
+orphan = known.of(look(first.pid), {})
+fork = os.fork
+def no_process():
+    raise BlockingIOError
+os.fork = no_process
+known.ask(orphan)
+known.flush()
+os.fork = fork
+before = len(heard)
+known.flush()
+asides.settle(60)
+print(before, len(heard), orphan.owner == uid)
+"""
+BEHIND = """
+def uid_of(pid):
+    return attempt_uid(pid) if pid != first.pid else time.sleep(60)
+origins.attempt_uid = uid_of
+found = origins.Origins({}, {}, asides, print).find([attempt])
+print([one.pid for one in found[uid]] == [second.pid])
+"""
+
+
+@pytest.mark.parametrize(("story", "told"), [(ASKED_AGAIN, "0 1 True"), (BEHIND, "True")])
+def test_what_could_not_be_asked_and_what_is_behind_it_is_asked_again(story: str, told: str):
+    """There was no process to ask with; one of a user does not answer while a keeper begins."""
+    words = [sys.executable, "-c", f"{BEGINNING}{story}first.kill(), second.kill()"]
+    done = subprocess.run(
+        [*words, of_this_run("asked")],
+        cwd=KEEPER.parents[1],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    assert done.stdout == f"{told}\n"
 
 
 @pytest.mark.root

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rota.keeper.processes import snapshot
+from rota.keeper.processes import children_of_self, snapshot
 from tests.agent.support import Keeper, is_running, pid_in, wait_until
 
 #: Forks away from its parent and its session, as a daemon does; $1 is where its pid goes.
@@ -206,3 +206,24 @@ def test_what_outlives_a_request_to_end_has_the_grace_and_a_kill_ends_it(
     assert outlived
     assert keeper.ended("deafer")["signal"] == signal.SIGTERM
     assert not is_running(child)
+
+
+def test_what_an_attempt_leaves_is_gone_before_its_end_is_told_whatever_is_being_started(
+    own_keeper: Keeper, tmp_path: Path
+):
+    waits = f"(setsid sh -c 'echo $$ > {tmp_path}/pid; exec sleep 60' &)"
+    own_keeper.shell("leaves", f"{waits}; until [ -e {tmp_path}/go ]; do sleep 0.01; done")
+    left = pid_in(tmp_path / "pid")
+    job = own_keeper.started("leaves")["pid"]
+    starters = [pid for pid in children_of_self(own_keeper.pid) if pid not in (job, left)]
+    for pid in starters:
+        os.kill(pid, signal.SIGSTOP)
+    own_keeper.spawn("slow", "true")
+
+    (tmp_path / "go").touch()
+    own_keeper.ended("leaves")
+
+    assert not is_running(left)
+    for pid in starters:
+        os.kill(pid, signal.SIGCONT)
+    own_keeper.ended("slow")

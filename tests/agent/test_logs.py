@@ -20,6 +20,7 @@ from rota.as_user import child
 from rota.as_user.logs import TAIL_BYTES_MAX
 from rota.believed_time import DAY_S
 from rota.rpc.visits import LogPart, ReadLog
+from tests.agent.hurdles import dead_file_system
 from tests.support.machine import missing, small_disk
 
 TEXT = b"one\ntwo\nthree\n"
@@ -265,6 +266,20 @@ def test_old_words_of_jobs_go_but_not_those_of_living_attempts(folder: Path):
 
     assert (before, after) == (0, 1)
     assert [path.name for path in place.iterdir()] == ["alive"]
+
+
+@pytest.mark.root
+def test_over_the_words_of_jobs_their_user_may_mount_what_never_answers(open_folder: Path):
+    owner = pwd.getpwnam("nobody")[2:4]
+    ReportFolders(open_folder).variables("nobody", owner, "u1")
+    place = open_folder / "progress" / "of-nobody"
+
+    with dead_file_system(place):
+        dropped = drop_old_reports(open_folder, time.time() + 60, frozenset())
+        part = ask(open_folder, stream="progress", user="nobody")
+        again = ReportFolders(open_folder).variables("nobody", owner, "u2")
+
+    assert (dropped, part.body, part.error, again) == (0, b"", "", {})
 
 
 def test_a_clock_that_leaps_by_years_drops_the_logs_of_a_day_at_a_time(folder: Path):

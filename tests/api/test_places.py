@@ -87,6 +87,22 @@ def test_who_does_not_say_who_it_is_counts_by_its_address(narrow: Running) -> No
     assert local == 200
 
 
+def test_an_agent_that_was_let_in_is_not_cut_off(
+    narrow: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(door, "REFUSAL_S", 0.05)
+
+    with contextlib.ExitStack() as stack:
+        for _ in range(MOST):
+            stack.enter_context(line_to(narrow))
+        agent, other = (stack.enter_context(line_to(narrow)) for _ in range(2))
+        agent.sendall(f"GET {PATH} HTTP/1.1\r\n".encode())
+
+        assert other.recv(1) == b""
+        agent.sendall(b"Host: x\r\n\r\n")
+        assert answer_of(agent)[0] == 401
+
+
 def test_who_has_no_place_and_says_nothing_is_not_waited_for(
     narrow: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

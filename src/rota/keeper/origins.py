@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         Process,
         attempt_uid,
         groups_of,
+        look,
         may_stem,
         pids_in,
         real_user,
@@ -30,6 +31,7 @@ else:
     from keeper.processes import (
         attempt_uid,
         groups_of,
+        look,
         may_stem,
         pids_in,
         real_user,
@@ -116,9 +118,12 @@ class Origins:
                 if attempt is None or may_stem(user, attempt.owner):
                     orphan.owner = uid
             # Of the one that did not answer nothing is known, and those behind it are asked again.
-            done = len(words) + 1 if hung else len(orphans)
-            if done < len(orphans):
+            done = len(words) + 1 if hung else len(words)
+            if hung and done < len(orphans):
                 self._read(user, orphans[done:])
+            elif done < len(orphans):
+                # There was no process that could ask: with the next ``flush``.
+                self._to_ask.setdefault(user, []).extend(orphans[done:])
             for orphan in orphans[:done]:
                 orphan.heard = True
                 self._heard(orphan)
@@ -142,23 +147,29 @@ class Origins:
         for one in sought:
             found[one.uid] = [table[pid] for pid in pids_in(one.cgroup) if pid in table]
 
-        def heard(body: bytes, hung: bool) -> None:
-            for line in body.splitlines():
-                pid, _, uid = line.decode("utf-8", "replace").partition(" ")
-                found[uid].append(table[int(pid)])
+        def ask(user: int, pids: list[int]) -> None:
+            def heard(body: bytes, hung: bool) -> None:
+                words = body.decode("utf-8", "replace").split("\0")[:-1]
+                for pid, uid in zip(pids, words, strict=False):
+                    if uid:
+                        found[uid].append(table[pid])
+                if hung and (behind := pids[len(words) + 1 :]):
+                    ask(user, behind)
+
+            self._asides.ask(user, _claims(user, pids, users), heard)
 
         for user, pids in by_user.items():
-            self._asides.ask(user, _claims(user, pids, users), heard)
+            ask(user, pids)
         self._asides.settle(SEARCH_S)
         return {uid: sorted(some, key=lambda one: one.start) for uid, some in found.items()}
 
 
 def _claims(user: int, pids: list[int], users: Mapping[str, str | None]) -> Iterator[bytes]:
-    """In a child: which of a user's processes are of one of these attempts, and may be."""
+    """In a child: of which of these attempts each of a user's processes is, and may be."""
     for pid in pids:
         uid = attempt_uid(pid)
-        if uid in users and _is_user(user, users[uid]):
-            yield f"{pid} {uid}\n".encode()
+        ours = uid in users and _is_user(user, users[uid])
+        yield (uid.encode() if ours else b"") + b"\0"
 
 
 def _is_user(user: int, name: str | None) -> bool:
@@ -169,3 +180,13 @@ def _is_user(user: int, name: str | None) -> bool:
         return user == pwd.getpwnam(name).pw_uid
     except KeyError:
         return name == str(user)
+
+
+def still_that_one(attempt: Attempt, found: Iterable[Process]) -> Process | None:
+    """The process of an attempt, if it is still that one: it began then, or it is one of these."""
+    process = look(attempt.pid)
+    if process is None or process.zombie:
+        return None
+    if not attempt.start and any(one.pid == attempt.pid for one in found):
+        attempt.start = process.start
+    return process if process.start == attempt.start else None

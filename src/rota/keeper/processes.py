@@ -10,6 +10,8 @@ import os
 #: Every process of an attempt starts with this variable; it survives double forks and setsid.
 UID_VARIABLE = "ROTA_ATTEMPT_UID"
 
+#: A longer uid is none of ours.
+_UID_BYTES_MAX = 512
 _MARK = UID_VARIABLE.encode() + b"="
 _READ_BYTES = 1 << 20
 #: No kernel starts a program with a longer environment unless its stack may be larger than usual.
@@ -125,7 +127,7 @@ def attempt_uid(pid: int) -> str:
     """The attempt that a process was started for, as its environment says: not for the loop."""
     for entry in environ_of(pid):
         if entry.startswith(_MARK):
-            return entry[len(_MARK) :].decode("utf-8", "replace")
+            return entry[len(_MARK) :][:_UID_BYTES_MAX].decode("utf-8", "replace")
     return ""
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from rota.keeper.asides import Asides
     from rota.keeper.journal import CLEARING, ENDED, INTENT, RUNNING, Attempt
-    from rota.keeper.origins import Origins, Orphan
+    from rota.keeper.origins import Origins, Orphan, still_that_one
     from rota.keeper.processes import (
         Process,
         children_of_self,
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 else:
     from keeper.asides import Asides
     from keeper.journal import CLEARING, ENDED, INTENT, RUNNING
-    from keeper.origins import Origins, Orphan
+    from keeper.origins import Origins, Orphan, still_that_one
     from keeper.processes import (
         children_of_self,
         group_by_owner,
@@ -74,7 +74,7 @@ class Reaper:
         self._attempts = attempts
         self._poll = poll
         self._report_end = report_end
-        self._pid = os.getpid()
+        self._pid, self._session = os.getpid(), os.getsid(0)
         #: Children that belong to no attempt: starters. Starts whose child we do not know yet.
         self.own: set[int] = set()
         self.unborn: set[int] = set()
@@ -111,7 +111,7 @@ class Reaper:
             self._strange.add(attempt.uid)
             process = next(iter(found.get(attempt.uid, ())), None)
             if attempt.phase == RUNNING:
-                process = _same(attempt, found.get(attempt.uid, ()))
+                process = still_that_one(attempt, found.get(attempt.uid, ()))
             if process is None or not self._watch_adopted(attempt, process):
                 attempt.end(time.time(), error=LOST if attempt.pid else unknown, lost=True)
                 self.begin_clearing(attempt)
@@ -241,17 +241,21 @@ class Reaper:
         remains: set[str] = set()
         orphans: dict[int, Orphan] = {}
         children = [pid for pid in children_of_self(self._pid) if pid not in self.own]
-        if self.unborn and not all(pid in self._mains for pid in children):
+        known = self._mains.keys() | self._orphans.keys()
+        looked = {pid: look(pid) for pid in children if pid not in known}
+        if self.unborn and looked:
+            # Of those that were born, all that have left our session have said so.
             self.hear()
         for pid in children:
             uid = self._mains.get(pid)
-            if uid is not None and self._attempts[uid].phase == RUNNING:
+            if uid is not None and self._attempts[uid].phase in (INTENT, RUNNING):
                 continue
             orphan = self._orphans.get(pid)
-            if orphan is None and (process := look(pid)) is not None:
+            if orphan is None:
+                process = looked[pid] if pid in looked else look(pid)
+                if process is None or (uid is None and process.session == self._session):
+                    continue  # It is being born.
                 orphan = self._origins.of(process, self._mains)
-            if orphan is None or (not orphan.owner and self.unborn):
-                continue  # It may be one that is being born: looked at again.
             orphans[pid] = orphan
             owners = [orphan.owner] if orphan.owner else orphan.suspects
             if self._origins.is_left(orphan):
@@ -350,23 +354,22 @@ class Reaper:
         for attempt, number in targets:
             told.setdefault(number, set()).add(attempt.uid)
         roots: dict[int, str] = {}
+        if self.unborn:
+            self.hear()
         for process in table.values():
             # Strays of children of ours come to us, strays of adopted ones to the first process.
             stray = process.parent == self._pid or (self._adopted and process.parent == 1)
-            if not stray or process.pid in self._mains or process.pid in self.own:
+            is_born = process.session != self._session
+            if not stray or not is_born or process.pid in self._mains or process.pid in self.own:
                 continue
             orphan = self._orphans.get(process.pid)
             if orphan is None or orphan.start != process.start:
-                orphan = self._origins.of(process, self._mains)
-                if not self.unborn:
-                    self._orphans[process.pid] = orphan
+                orphan = self._orphans[process.pid] = self._origins.of(process, self._mains)
             if orphan.owner:
                 roots[process.pid] = orphan.owner
-            # Of our children it must be one of those, unless it is being born just now.
-            elif (
-                process.parent == self._pid
-                and not self.unborn
-                and any(uids.issuperset(orphan.suspects) for uids in told.values())
+            # Of our children it must be one of those.
+            elif process.parent == self._pid and any(
+                uids.issuperset(orphan.suspects) for uids in told.values()
             ):
                 roots[process.pid] = next(iter(orphan.suspects), "")
             elif any(uids.intersection(orphan.suspects) for uids in told.values()):
@@ -395,13 +398,3 @@ class Reaper:
             for pid, uid in self._mains.items()
             if pid not in table or self._attempts[uid].start in (0, table[pid].start)
         }
-
-
-def _same(attempt: Attempt, found: Iterable[Process]) -> Process | None:
-    """The process of an attempt, if it is still that one: it began then, or it is one of these."""
-    process = look(attempt.pid)
-    if process is None or process.zombie:
-        return None
-    if not attempt.start and any(one.pid == attempt.pid for one in found):
-        attempt.start = process.start
-    return process if process.start == attempt.start else None

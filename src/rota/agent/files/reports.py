@@ -11,6 +11,8 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
+from rota.as_user.owners import look
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -49,7 +51,9 @@ def _make(place: str, owner: tuple[int, int] | None) -> None:
     os.makedirs(os.path.dirname(place), mode=0o711, exist_ok=True)
     with suppress(FileExistsError):
         os.mkdir(place, 0o700)
-    if owner is not None:
+    # Where its user has mounted something it is left, unasked.
+    found = look(place)
+    if owner is not None and (found.uid, found.gid) != owner:
         os.chown(place, *owner, follow_symlinks=False)
 
 
@@ -65,12 +69,18 @@ def drop_old_reports(folder: Path, before_s: float, alive: frozenset[str]) -> in
 def _drop(place: str, before_s: float, alive: frozenset[str]) -> int:
     """A folder that its user has put there is left; one that its user mounted over says no."""
     dropped = 0
-    with suppress(OSError), os.scandir(place) as entries:
+    with suppress(OSError), os.scandir(_unmounted(place)) as entries:
         for entry in entries:
             with suppress(OSError):
                 # Of the times of a file the one that its owner cannot choose.
-                touched_s = entry.stat(follow_symlinks=False).st_ctime
+                touched_s = look(entry.path).changed_s
                 if touched_s < before_s and entry.name not in alive:
                     os.unlink(entry.path)
                     dropped += 1
     return dropped
+
+
+def _unmounted(place: str) -> str:
+    """The same, unless something is mounted there: that may never answer."""
+    look(place)
+    return place

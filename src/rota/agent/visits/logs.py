@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rota.agent.files.reports import place_of
 from rota.agent.visits import log_order
 from rota.as_user.children import ErrandFailed, NotInTime, Readers, named
-from rota.as_user.owners import owner_of
+from rota.as_user.owners import look, owner_of
 from rota.paths import log_file
 from rota.rpc.visits import FoundLine, LogFound, LogPart, SearchLog
 
@@ -115,8 +115,10 @@ class Logs:
         """
         if request.stream == PROGRESS and request.user:
             path = place_of(self._agent, request.user, request.uid)
-            if not os.path.lexists(path):
-                raise Unreadable("")
+            try:
+                look(os.path.dirname(path))
+            except OSError:
+                raise Unreadable("") from None
             return path, named(request.user)
         ending = _ENDINGS.get(request.stream)
         if ending is None:

@@ -134,7 +134,12 @@ class HttpProtocol(ShortWay):
         if self.place.hands_off:
             transport.abort()
         else:
-            self.loop.call_later(REFUSAL_S, transport.close)
+            self.loop.call_later(REFUSAL_S, self._wait_no_longer, transport)
+
+    def _wait_no_longer(self, transport: asyncio.Transport) -> None:
+        """An agent may have been let in."""
+        if self.place is not None and self.place.refused:
+            transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
@@ -152,6 +157,7 @@ class HttpProtocol(ShortWay):
                 self.refuse(self.place.refused)
                 return
             self.place.refused = ""
+            self.await_head()
         if self.unheard is None:
             super().data_received(data)
             return

@@ -45,7 +45,7 @@ PAUSE_S = 0.5
 LOOK_S = 0.25
 #: How soon the log is followed again after it could not be.
 FOLLOW_AGAIN_S = 5.0
-#: So many looks without a new word of any leader, and nobody waits for a better successor.
+#: After this many looks without a new word of any leader nobody waits for a better successor.
 LOOKS_MAX = round(UNNAMED_S / LOOK_S)
 
 
