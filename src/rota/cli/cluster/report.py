@@ -50,7 +50,7 @@ _CSV = (
 @click.option("--csv", "as_csv", is_flag=True, help="Users and projects as CSV.")
 @json_option
 def report(period: str, file: str | None, as_csv: bool, as_json: bool) -> None:
-    """Report a week, a month or another time up to now (12h, 62d at the most).
+    """Report a week, a month or another time up to now (12h, 366d at the most).
 
     Who used what, what it cost, how long jobs waited, why they failed, GPUs that did nothing, a
     forecast, and limits that are nearly reached. The page needs no network and no other file.

@@ -79,7 +79,7 @@ def _time(seconds: float | None) -> str:
 
 @click.command()
 @click.option("--user", "-u", help="Only this user.")
-@click.option("--period", type=types.DURATION, help="Up to 62d.  [default: 7d]")
+@click.option("--period", type=types.DURATION, help="Up to 366d.  [default: 7d]")
 @click.option(
     "--longest",
     type=types.Number(0, 100),
