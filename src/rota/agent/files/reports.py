@@ -14,6 +14,8 @@ from urllib.parse import quote
 from rota.as_user.owners import look
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
     from pathlib import Path
 
 FOLDER = "progress"
@@ -67,9 +69,9 @@ def drop_old_reports(folder: Path, before_s: float, alive: frozenset[str]) -> in
 
 
 def _drop(place: str, before_s: float, alive: frozenset[str]) -> int:
-    """A folder that its user has put there is left; one that its user mounted over says no."""
+    """A folder that its user has put there is left; one with something mounted on it, too."""
     dropped = 0
-    with suppress(OSError), os.scandir(_unmounted(place)) as entries:
+    with suppress(OSError), _unmounted(place) as entries:
         for entry in entries:
             with suppress(OSError):
                 # Of the times of a file the one that its owner cannot choose.
@@ -80,7 +82,7 @@ def _drop(place: str, before_s: float, alive: frozenset[str]) -> int:
     return dropped
 
 
-def _unmounted(place: str) -> str:
-    """The same, unless something is mounted there: that may never answer."""
+def _unmounted(place: str) -> AbstractContextManager[Iterator[os.DirEntry[str]]]:
+    """What is in a folder of ours, unless its user has mounted something: that may never answer."""
     look(place)
-    return place
+    return os.scandir(place)

@@ -23,8 +23,7 @@ from rota.api.jobs.log_reader import (
     read_now,
 )
 from rota.api.jobs.log_search import CONTEXT_MAX, HITS_MAX, LogSearch
-from rota.api.views.lookup import ID_MAX, find_own
-from rota.core.facts.array import Array
+from rota.api.views.lookup import ID_MAX, find_own, one_job
 from rota.core.facts.errors import NotFound, Rejected, Unavailable
 from rota.log_frames import pack
 from rota.rpc.visits import NOT_IN_TIME
@@ -194,12 +193,9 @@ async def _while_valid(
 
 
 async def _readable(context: Context, actor: Actor, job_id: str, wish: LogWish) -> Job:
-    job = await find_own(context.host, actor, job_id, "its logs are")
-    context.host.audit.note(actor, "logs", f"job {job.id}")
-    if isinstance(job, Array):
-        raise Rejected.because(
-            "id", job.id, f"{job.id} is an array, which has no logs; name an element: {job.id}_3"
-        )
+    found = await find_own(context.host, actor, job_id, "its logs are")
+    context.host.audit.note(actor, "logs", f"job {found.id}")
+    job = one_job(found, "has no logs")
     if wish.task >= job.spec.task_count:
         raise NotFound(f"job {job.id} has no task {wish.task}", field="task", value=wish.task)
     return job

@@ -11,9 +11,7 @@ from litestar import get
 from rota.api import params
 from rota.api.bodies.mib import ShowsMib
 from rota.api.context import Asking, context_of
-from rota.api.views.lookup import find
-from rota.core.facts.array import Array
-from rota.core.facts.errors import Rejected
+from rota.api.views.lookup import find, one_job
 from rota.core.facts.faults import Fault, fault_of
 from rota.core.facts.states import JobState
 
@@ -70,11 +68,7 @@ class MetricsView(ShowsMib, msgspec.Struct, kw_only=True):
 async def job_metrics(request: Asking, job_id: params.JobPath) -> MetricsView:
     """Of one job; of an array, name an element."""
     host = context_of(request).host
-    job = await find(host, job_id)
-    if isinstance(job, Array):
-        raise Rejected.because(
-            "id", job.id, f"{job.id} is an array, which has no figures; name an element: {job.id}_3"
-        )
+    job = one_job(await find(host, job_id), "has no figures")
     return measure(job, host.clock.now_s())
 
 

@@ -14,11 +14,9 @@ from rota.api import params
 from rota.api.asgi import API
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.left.left_files import FOLDER_VARIABLE
-from rota.api.views.lookup import find_own
+from rota.api.views.lookup import find_own, one_job
 from rota.api.views.paging import Listed, ListPart
 from rota.controller.launches.launch import output_path
-from rota.core.facts.array import Array
-from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -61,12 +59,9 @@ async def artifacts(
 ) -> ArtifactsView:
     """Output of every try, results of functions, reported checkpoints, named data."""
     host = context_of(request).host
-    job = await find_own(host, actor_of(request), job_id, "what it left is")
-    host.audit.note(actor_of(request), "artifacts", f"job {job.id}")
-    if isinstance(job, Array):
-        raise Rejected.because(
-            "id", job.id, f"{job.id} is an array, which leaves nothing; name an element: {job.id}_3"
-        )
+    found = await find_own(host, actor_of(request), job_id, "what it left is")
+    host.audit.note(actor_of(request), "artifacts", f"job {found.id}")
+    job = one_job(found, "leaves nothing")
     page, after = ListPart(limit, cursor).of_numbered((*_of_tasks(job), *_saved(job)))
     return ArtifactsView(page, cursor=after)
 

@@ -13,10 +13,9 @@ from rota.api import params
 from rota.api.auth import may_look_into
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.left.reports import FIGURES_MAX, TaskReport, last_report, last_try, reports_of
-from rota.api.views.lookup import ID_MAX, find_own, resolve
+from rota.api.views.lookup import ID_MAX, find_own, one_job, resolve
 from rota.api.views.refs import known_ref
 from rota.api.views.times import Moment, when
-from rota.core.facts.array import Array
 from rota.core.facts.errors import NotFound, Rejected, Unavailable
 from rota.core.facts.states import JobState
 
@@ -113,13 +112,8 @@ async def history(
     Read from the node of the task, as long as that keeps logs of jobs that have ended.
     """
     context, actor = context_of(request), actor_of(request)
-    job = await find_own(context.host, actor, job_id, "its progress is")
-    if isinstance(job, Array):
-        raise Rejected.because(
-            "id",
-            job.id,
-            f"{job.id} is an array, which reports nothing; name an element: {job.id}_3",
-        )
+    item = await find_own(context.host, actor, job_id, "its progress is")
+    job = one_job(item, "reports nothing")
     if task >= job.spec.task_count:
         raise NotFound(f"job {job.id} has no task {task}", field="task", value=task)
     if job.spec.user != actor.user:

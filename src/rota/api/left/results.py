@@ -12,15 +12,15 @@ from rota.api import params
 from rota.api.context import Asking, actor_of, context_of
 from rota.api.left.left_files import FOLDER_VARIABLE, LeftFile
 from rota.api.left.reports import LINE_BYTES, last_try, parsed, read_lines
-from rota.api.views.lookup import ID_MAX, find, find_own
-from rota.core.facts.array import Array
-from rota.core.facts.errors import NotFound, Rejected
+from rota.api.views.lookup import ID_MAX, find, find_own, one_job
+from rota.core.facts.errors import NotFound
 from rota.core.facts.job import Job
 from rota.core.facts.parents import DependencyKind
 
 if TYPE_CHECKING:
     from rota.api.context import Context
     from rota.controller.loop import Host
+    from rota.core.facts.array import Array
     from rota.core.facts.tenant import Actor
 
 _BYTES = "application/octet-stream"
@@ -41,12 +41,9 @@ async def result(
 ) -> Stream:
     """The bytes that the job left on its node; only the Python client can make sense of them."""
     context, actor = context_of(request), actor_of(request)
-    job = await _find(context.host, actor, job_id)
-    context.host.audit.note(actor, "result", f"job {job.id}")
-    if isinstance(job, Array):
-        raise Rejected.because(
-            "id", job.id, f"{job.id} is an array, which has no result; name an element: {job.id}_3"
-        )
+    found = await _find(context.host, actor, job_id)
+    context.host.audit.note(actor, "result", f"job {found.id}")
+    job = one_job(found, "has no result")
     if part == "progress" and FOLDER_VARIABLE not in job.spec.variables:
         return Stream(iter([await _said(context, job, task)]), media_type=_BYTES)
     left = LeftFile(context, job, task, part)

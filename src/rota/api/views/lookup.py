@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.api.auth import may_look_into
-from rota.core.facts.errors import Forbidden, NotFound
+from rota.core.facts.array import Array
+from rota.core.facts.errors import Forbidden, NotFound, Rejected
 from rota.core.facts.indices import IndexSet, position_of
 from rota.core.words.kin import is_kin
 from rota.digits import is_digits
@@ -13,7 +14,6 @@ from rota.digits import is_digits
 if TYPE_CHECKING:
     from rota.controller.loop import Host
     from rota.core.cluster import Cluster
-    from rota.core.facts.array import Array
     from rota.core.facts.job import Job
     from rota.core.facts.tenant import Actor
 
@@ -94,6 +94,14 @@ async def find_own(host: Host, actor: Actor, job_id: str, what: str) -> Job | Ar
             value=found.id,
         )
     return found
+
+
+def one_job(item: Job | Array, lack: str) -> Job:
+    """The job itself; arrays are refused that lack what is asked for: "has no logs"."""
+    if isinstance(item, Array):
+        why = f"{item.id} is an array, which {lack}; name an element: {item.id}_3"
+        raise Rejected.because("id", item.id, why)
+    return item
 
 
 async def _element_id(host: Host, array_id: int, index: int) -> int:

@@ -12,11 +12,10 @@ from litestar.params import QueryParameter
 
 from rota.api import params
 from rota.api.context import Asking, context_of
-from rota.api.views.lookup import ID_MAX, find
+from rota.api.views.lookup import ID_MAX, find, one_job
 from rota.api.views.times import Moment, when
 from rota.controller.chores.measures import POINTS
-from rota.core.facts.array import Array
-from rota.core.facts.errors import Rejected, named
+from rota.core.facts.errors import named
 
 if TYPE_CHECKING:
     from rota.api.context import Context
@@ -141,11 +140,7 @@ async def job_curves(
     With `task` only the tries of that one are listed; the sum is of all tasks.
     """
     context = context_of(request)
-    job = await find(context.host, job_id)
-    if isinstance(job, Array):
-        raise Rejected.because(
-            "id", job.id, f"{job.id} is an array, which has no curves; name an element: {job.id}_3"
-        )
+    job = one_job(await find(context.host, job_id), "has no curves")
     nodes = context.host.cluster.nodes
     found = [
         _attempt_curve(one.index, attempt, track, nodes.get(attempt.allocation.node))
