@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 
+from tests.hardware.cards import measured
 from tests.journeys.conftest import box, new_box, open_folder
+from tests.web.conftest import browser, pictures
 
-__all__ = ["box", "new_box", "open_folder"]
+__all__ = ["box", "browser", "measured", "new_box", "open_folder", "pictures"]
 
 collect_ignore_glob = [] if os.environ.get("ROTA_TEST_HARDWARE") else ["test_*.py"]
