@@ -266,3 +266,30 @@ def test_a_job_makes_no_token_that_outlives_its_own(cluster: Cluster) -> None:
 
     assert (answer.code, answer.stdout) == (1, "")
     assert answer.stderr == "scontrol: error: token: Access/permission denied\n"
+
+
+def test_accounting_finds_jobs_by_what_they_asked_for_and_why_they_wait(cluster: Cluster) -> None:
+    cluster.server.local().patch("/nodes/n2", {"labels": {"fast": ""}})
+    job = cluster.submit("-H", "-C", "fast", "-J", "choosy")
+    names = ("-nXP", "--name", "choosy", "-o", "jobid", "-S", "00:00")
+
+    found = [
+        cluster.text("sacct", *names, *words).split()
+        for words in (["-C", "fast"], ["-C", "x"], ["-R", "JobHeldUser"], ["--reason=Priority"])
+    ]
+    refused = cluster.run("sacct", "-F", "SchedMain")
+
+    assert found == [[str(job)], [], [str(job)], []]
+    assert refused.code == 1
+    assert refused.stderr.startswith("sacct: error: --flags is not possible here: ")
+    cluster.text("scancel", str(job))
+    cluster.server.local().patch("/nodes/n2", {"labels": {}})
+
+
+def test_jobs_of_others_are_listed_without_ones_own(cluster: Cluster) -> None:
+    mine, theirs = (cluster.submit("-H", "-J", "whose", user=name) for name in ("alice", "bob"))
+
+    listed = cluster.text("squeue", "-h", "-n", "whose", "-o", "%i", "--notme", user="alice")
+
+    assert listed.split() == [str(theirs)]
+    cluster.text("scancel", str(mine), str(theirs))

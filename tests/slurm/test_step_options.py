@@ -115,7 +115,7 @@ def test_verbose_tells_the_options_the_step_and_its_tasks(slurm: Slurm) -> None:
     lines = done.stderr.splitlines()
     assert done.returncode == 0
     assert lines[0] == "srun: defined options"
-    assert "srun: ntasks              : 1" in lines
+    assert {"srun: ntasks              : 1", "srun: verbose             : 1"} <= set(lines)
     assert any(line.startswith("srun: launching StepId=") for line in lines)
     assert any(line.endswith("box: task 0: Completed") for line in lines)
 

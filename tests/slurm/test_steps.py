@@ -252,12 +252,33 @@ def test_a_job_with_a_bare_environment_still_finds_the_commands(slurm: Slurm) ->
     assert printed == "found\n0\n"
 
 
-def test_on_a_terminal_srun_gives_one(slurm: Slurm) -> None:
+@pytest.mark.parametrize("label", ["", "-l"])
+def test_tasks_go_on_when_nobody_reads_what_they_print_any_more(either: Slurm, label: str) -> None:
+    """As ``srun … | grep -q`` has it: the reader leaves first, and that is no failure."""
+    task = "echo first; until [ -e left ]; do sleep 0.02; done; yes | head -50000; touch ended"
+    line = f"srun {label} sh -c '{task}' | (head -1; exec <&-; touch left)"
+
+    done = either.run("bash", "-c", f"{line}; echo ${{PIPESTATUS[0]}}")
+
+    assert done.stdout.split()[-2:] == ["first", "0"]
+    assert done.stderr == ""
+    assert (either.work / "ended").exists()
+
+
+def test_on_a_terminal_srun_gives_one(either: Slurm) -> None:
     line = "srun --pty sh -c 'test -t 0 && test -t 1 && echo terminal'"
 
-    shown = slurm.text("script", "-qec", line, "/dev/null")
+    shown = either.text("script", "-qec", line, "/dev/null")
 
     assert "terminal" in shown
+
+
+def test_without_a_terminal_srun_gives_none_and_says_so(either: Slurm) -> None:
+    done = either.run("srun", "--pty", "sh", "-c", "test -t 1 || echo plain; exit 3")
+
+    said = "srun: error: Not using a pseudo-terminal, disregarding --pty option"
+    assert (done.returncode, done.stdout) == (3, "plain\n")
+    assert said in done.stderr.splitlines()
 
 
 def test_the_groups_of_a_heterogeneous_job_start_together_and_count_their_ranks_through(

@@ -34,7 +34,8 @@ OPTIONS = OptionTable(
     "U Users: users without accounts",
     "v verbose: say more",
     "V version: the version of Slurm whose behaviour this is",
-    "h help: this text",
+    "h: the same as --noheader",
+    "help: this text",
     "usage: the names of all options",
 )
 FORMAT = "account,user,rawshares,normshares,rawusage,effectvusage,fairshare"
@@ -71,6 +72,8 @@ async def sshare(call: Call) -> Answer:
     """Answer one call."""
     options, rest = read_words("sshare", OPTIONS, call.request.argv)
     asked = dict(options)
+    if "h" in asked:
+        asked["noheader"] = ""
     if rest:
         raise CommandFailed(f"sshare: error: Unrecognized option: {rest[0]}\n")
     if told := about_itself("sshare", OPTIONS, asked):

@@ -10,6 +10,7 @@ import msgspec
 
 from rota.api.people import PEOPLE
 from rota.core.facts.tenant import Actor
+from rota.digits import is_digits
 from rota.pretended import REMARK
 from rota.slurm.call.people import knowing, users_of
 
@@ -97,6 +98,27 @@ class CommandFailed(Exception):
         self.answer = Answer(stdout, stderr, code)
 
 
+class NotServed(CommandFailed):
+    """What was well said and cannot be had; a caller may name the exit code in a variable.
+
+    Scripts tell by it what Slurm refused from what their own programs made of it.
+    """
+
+    def __init__(self, stderr: str, variable: str = "SLURM_EXIT_ERROR") -> None:
+        super().__init__(stderr, 1)
+        self._variable = variable
+
+    def answer_to(self, call: Call) -> Answer:
+        text = call.env.get(self._variable, "")
+        if not text:
+            return self.answer
+        code = int(text) & 0xFF if is_digits(text[:9]) else 0
+        if code:
+            return msgspec.structs.replace(self.answer, code=code)
+        said = f"{call.request.program}: error: {self._variable} has zero value\n"
+        return msgspec.structs.replace(self.answer, stderr=said + self.answer.stderr)
+
+
 class CallerLine:
     """The line back to the caller, for commands that need more than their arguments.
 
@@ -169,6 +191,8 @@ async def handled(call: Call, handler: Callable[[Call], Awaitable[T]]) -> T | An
             [call.actor.user, *([call.request.uid] if call.request.uid >= 0 else [])]
         )
         return await knowing(lambda: handler(call), lambda: users_of(call.context.host.cluster))
+    except NotServed as refused:
+        return refused.answer_to(call)
     except CommandFailed as failed:
         return failed.answer
 

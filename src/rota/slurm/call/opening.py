@@ -11,13 +11,15 @@ from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
 from rota.slurm.call.getopt import BadOption, parse
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Container, Mapping, Sequence
 
     from rota.slurm.call.getopt import OptionEntry, OptionTable, Parsed
 
 #: Longer lines are broken; where explanations begin.
 _WIDTH = 80
 _COLUMN = 27
+#: An option without a value is off when its variable says so.
+OFF = frozenset({"0", "no", "false"})
 
 
 def read_words(
@@ -35,6 +37,21 @@ def read_words(
     except BadOption as bad:
         more = f'Try "{program} --help" for more information\n' if hint else ""
         raise CommandFailed(f"{bad}\n{more}", code) from None
+
+
+def fill_in(
+    table: OptionTable,
+    asked: dict[str, str],
+    env: Mapping[str, str],
+    variables: Mapping[str, str],
+) -> None:
+    """Options that nobody typed, from the variables that stand for them."""
+    flags = {entry.names[0] for entry in table.entries if not entry.takes}
+    for key, variable in variables.items():
+        value = env.get(variable)
+        if value is None or key in asked or (key in flags and value.lower() in OFF):
+            continue
+        asked[key] = value
 
 
 def about_itself(

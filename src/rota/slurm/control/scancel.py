@@ -15,7 +15,8 @@ from rota.core.facts.states import FINAL, JobState
 from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
-from rota.slurm.call.opening import about_itself, read_words
+from rota.slurm.call.opening import about_itself, fill_in, read_words, require_cluster
+from rota.slurm.call.view import SlurmView
 from rota.slurm.orders.detail import LABEL, detail_of, label_of
 from rota.slurm.records.accounts import is_known
 from rota.slurm.records.job_refs import parse_ref, split_refs
@@ -41,7 +42,7 @@ OPTIONS = OptionTable(
     "help: this text",
     "H hurry: there are no burst buffers",
     "i interactive: ask about each job",
-    "M cluster|clusters=NAMES: this cluster; there is no other",
+    "M clusters|cluster=NAMES: this cluster; there is no other",
     "me: one's own jobs",
     "n name|jobname=NAMES: jobs of these names",
     "w nodelist=HOSTS: jobs on these nodes",
@@ -58,6 +59,17 @@ OPTIONS = OptionTable(
     "V version: the version of Slurm whose behaviour this is",
     "wckey=KEYS: jobs of these workload keys",
 )
+#: Option -> the variable that stands for it.
+VARIABLES = {
+    "clusters": "SLURM_CLUSTERS",
+    **{
+        key: f"SCANCEL_{key.upper()}"
+        for key in (
+            *("account", "batch", "ctld", "cron", "full", "hurry", "interactive", "name"),
+            *("partition", "qos", "state", "user", "verbose", "wckey"),
+        )
+    },
+}
 _FILTERS = (
     "account",
     "me",
@@ -101,6 +113,8 @@ async def scancel(call: Call) -> Answer:
     given = dict(parsed.options)
     if told := about_itself("scancel", OPTIONS, given, "[JOB[_INDEX][.STEP]...]"):
         return told
+    fill_in(OPTIONS, given, call.env, VARIABLES)
+    require_cluster("scancel", given, SlurmView(call.context).cluster_name)
     _check(given)
     refs = [_ref(word) for text in parsed.rest for word in split_refs(text)]
     if "user" in given and not _is_user(call, given["user"]):

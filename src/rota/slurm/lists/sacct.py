@@ -13,7 +13,7 @@ from rota.core.words.kin import is_kin
 from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
-from rota.slurm.call.opening import about_itself, read_words, require_cluster
+from rota.slurm.call.opening import about_itself, fill_in, read_words, require_cluster
 from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.account_documents import account_document
 from rota.slurm.formats.documents import DB_PLUGIN
@@ -21,7 +21,16 @@ from rota.slurm.formats.later import later_account_job
 from rota.slurm.formats.layout import RuledTable, field_list, read_columns
 from rota.slurm.formats.long_documents import LongList
 from rota.slurm.formats.shown_document import shape_asked
-from rota.slurm.lists.sacct_fields import WIDTHS, AccountingRow, Units, columns
+from rota.slurm.lists.sacct_fields import (
+    BRIEF,
+    FORMAT,
+    LONG,
+    WIDTHS,
+    AccountingRow,
+    Units,
+    columns,
+    waiting_reason,
+)
 from rota.slurm.orders.detail import script_of
 from rota.slurm.records.accounts import is_known
 from rota.slurm.records.gather import JobSieve, ended, unfinished
@@ -52,6 +61,7 @@ OPTIONS = OptionTable(
     "e helpformat: the names of all fields",
     "E endtime=TIME: jobs that began before this moment",
     "env-vars: refused: environments of jobs are shown by nobody",
+    "F flags=NAMES: refused: which part of the scheduler started a job is not kept",
     "federation: there is none: this cluster is shown",
     "f file=FILE: refused: jobs come from the controller, and from no file",
     "g gid|group=NAMES: jobs of these groups",
@@ -75,6 +85,7 @@ OPTIONS = OptionTable(
     "P parsable2: fields between bars",
     "q qos=NAMES: jobs of these qualities of service",
     "r partition=NAMES: jobs of these partitions",
+    "R reason=REASONS: jobs that wait for one of these reasons",
     "s state=STATES: jobs in these states",
     "S starttime=TIME: jobs that ended after this moment",
     "T truncate: times cut to those of -S and -E",
@@ -94,18 +105,6 @@ OPTIONS = OptionTable(
         "array: each waiting element of an array on a line",
         "expand-patterns: names of files are shown whole, which is how it always is",
     ),
-)
-FORMAT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
-BRIEF = "jobid,state,exitcode"
-LONG = (
-    "jobid,jobidraw,jobname,partition,maxvmsize,maxvmsizenode,maxvmsizetask,avevmsize,maxrss,"
-    "maxrssnode,maxrsstask,averss,maxpages,maxpagesnode,maxpagestask,avepages,mincpu,mincpunode,"
-    "mincputask,avecpu,ntasks,alloccpus,elapsed,state,exitcode,avecpufreq,reqcpufreqmin,"
-    "reqcpufreqmax,reqcpufreqgov,reqmem,consumedenergy,maxdiskread,maxdiskreadnode,"
-    "maxdiskreadtask,avediskread,maxdiskwrite,maxdiskwritenode,maxdiskwritetask,avediskwrite,"
-    "reqtres,alloctres,tresusageinave,tresusageinmax,tresusageinmaxnode,tresusageinmaxtask,"
-    "tresusageinmin,tresusageinminnode,tresusageinmintask,tresusageintot,tresusageoutmax,"
-    "tresusageoutmaxnode,tresusageoutmaxtask,tresusageoutave,tresusageouttot"
 )
 #: Options that add to what was given before.
 _REPEATED = ("jobs", "format", "state", "uid", "name", "partition", "accounts")
@@ -134,8 +133,7 @@ def read_options(call: Call) -> dict[str, str]:
     for key, value in options:
         known = asked.get(key)
         asked[key] = f"{known},{value}" if known and key in _REPEATED else value
-    if "format" not in asked and call.env.get("SACCT_FORMAT"):
-        asked["format"] = call.env["SACCT_FORMAT"]
+    fill_in(OPTIONS, asked, call.env, {"format": "SACCT_FORMAT"})
     return asked
 
 
@@ -289,7 +287,7 @@ class Report:
         if self.states and state not in self.states:
             return False
         words = {"accounts": job.account, "qos": job.qos, "wckeys": job.wckey, "gid": job.group}
-        words["constraints"] = job.features
+        words |= {"constraints": job.features, "reason": waiting_reason(job)}
         for key, value in words.items():
             if asked.get(key) and value not in self._named[key]:
                 return False
@@ -333,7 +331,7 @@ class Report:
     @cached_property
     def _named(self) -> dict[str, frozenset[str]]:
         """Lists of words, read once for all jobs."""
-        keys = ("accounts", "qos", "wckeys", "gid")
+        keys = ("accounts", "qos", "wckeys", "gid", "constraints", "reason")
         return {key: frozenset(self.asked.get(key, "").split(",")) for key in keys}
 
     @cached_property

@@ -17,6 +17,19 @@ if TYPE_CHECKING:
 
     from rota.slurm.records.records import JobRecord, StepRecord
 
+#: Which fields there are unless others are named, with ``-b`` and with ``-l``.
+FORMAT = "jobid,jobname,partition,account,alloccpus,state,exitcode"
+BRIEF = "jobid,state,exitcode"
+LONG = (
+    "jobid,jobidraw,jobname,partition,maxvmsize,maxvmsizenode,maxvmsizetask,avevmsize,maxrss,"
+    "maxrssnode,maxrsstask,averss,maxpages,maxpagesnode,maxpagestask,avepages,mincpu,mincpunode,"
+    "mincputask,avecpu,ntasks,alloccpus,elapsed,state,exitcode,avecpufreq,reqcpufreqmin,"
+    "reqcpufreqmax,reqcpufreqgov,reqmem,consumedenergy,maxdiskread,maxdiskreadnode,"
+    "maxdiskreadtask,avediskread,maxdiskwrite,maxdiskwritenode,maxdiskwritetask,avediskwrite,"
+    "reqtres,alloctres,tresusageinave,tresusageinmax,tresusageinmaxnode,tresusageinmaxtask,"
+    "tresusageinmin,tresusageinminnode,tresusageinmintask,tresusageintot,tresusageoutmax,"
+    "tresusageoutmaxnode,tresusageoutmaxtask,tresusageoutave,tresusageouttot"
+)
 #: Every field with its width, in the order in which ``--helpformat`` lists them.
 FIELDS = """
 Account:10 AdminComment:15 AllocCPUS:10 AllocNodes:10 AllocTRES:10 AssocID:7 AveCPU:10
@@ -172,7 +185,7 @@ def _identity(cluster: str) -> dict[str, Callable[[AccountingRow], str]]:
         "Priority": _of_job(lambda job: job.priority),
         "QOS": _of_job(lambda job: job.qos),
         "QOSRAW": _of_job(lambda _: 1),
-        "Reason": _of_job(_waiting_reason),
+        "Reason": _of_job(waiting_reason),
         "Reservation": _of_job(lambda job: job.reservation),
         "SubmitLine": _of_job(lambda job: job.submit_line),
         "UID": _of_job(lambda job: job.uid),
@@ -200,7 +213,7 @@ def _later(
     }
 
 
-def _waiting_reason(job: JobRecord) -> str:
+def waiting_reason(job: JobRecord) -> str:
     """Accounting keeps why a job waited, not why it ended."""
     return job.reason if job.state == "PENDING" else "None"
 

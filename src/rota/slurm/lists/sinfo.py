@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from rota import hostlist
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
-from rota.slurm.call.opening import about_itself, read_words, require_cluster
+from rota.slurm.call.opening import about_itself, fill_in, read_words, require_cluster
 from rota.slurm.call.view import SlurmView
 from rota.slurm.formats.documents import node_document, partition_document
 from rota.slurm.formats.later import later_groups
@@ -66,6 +66,13 @@ OPTIONS = OptionTable(
     "usage: the names of all options",
     later=("F future: nodes to come; there are none",),
 )
+#: Option -> the variable that stands in for it.
+VARIABLES = {
+    "all": "SINFO_ALL",
+    "clusters": "SLURM_CLUSTERS",
+    "partition": "SINFO_PARTITION",
+    "sort": "SINFO_SORT",
+}
 FORMAT = "%9P %.5a %.10l %.6D %.6t %N"
 FORMAT_LONG = "%9P %.5a %.10l %.10s %.4r %.8h %.10g %.6D %.11T %N"
 FORMAT_NODES = "%N %.6D %.9P %6t"
@@ -120,9 +127,7 @@ async def sinfo(call: Call) -> Answer:
     asked = dict(options)
     if told := about_itself("sinfo", OPTIONS, asked):
         return told
-    for key, variable in (("partition", "SINFO_PARTITION"), ("sort", "SINFO_SORT")):
-        if key not in asked and variable in call.env:
-            asked[key] = call.env[variable]
+    fill_in(OPTIONS, asked, call.env, VARIABLES)
 
     async def once() -> Answer:
         return await NodeListing(call, asked).answer()

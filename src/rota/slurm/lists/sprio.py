@@ -10,7 +10,7 @@ from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.order.orderings import terms
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
-from rota.slurm.call.opening import about_itself, read_words, require_cluster
+from rota.slurm.call.opening import about_itself, fill_in, read_words, require_cluster
 from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.layout import Layout, Read, ShownField, read_percent
 from rota.slurm.records.accounts import is_known
@@ -69,6 +69,7 @@ async def sprio(call: Call) -> Answer:
         asked["jobs"] = rest.pop(0)
     if rest:
         raise CommandFailed(f"sprio: error: Unrecognized option: {rest[0]}\n")
+    fill_in(OPTIONS, asked, call.env, {"clusters": "SLURM_CLUSTERS", "format": "SPRIO_FORMAT"})
     if told := about_itself("sprio", OPTIONS, asked):
         return told
     view = SlurmView(call.context)

@@ -11,7 +11,7 @@ from rota.api.people import PEOPLE
 from rota.digits import is_digits
 from rota.slurm.call.command import Answer, CommandFailed
 from rota.slurm.call.getopt import OptionTable
-from rota.slurm.call.opening import about_itself, read_words, require_cluster, usage_of
+from rota.slurm.call.opening import about_itself, fill_in, read_words, require_cluster, usage_of
 from rota.slurm.call.view import SlurmView, each
 from rota.slurm.formats.documents import job_document
 from rota.slurm.formats.later import later_job
@@ -73,16 +73,23 @@ OPTIONS = OptionTable(
     "yaml=?VERSION: a YAML document",
     "help: this text",
     "usage: the names of all options",
-    later=("expand-patterns: names of files are shown whole, which is how it always is",),
+    later=(
+        "expand-patterns: names of files are shown whole, which is how it always is",
+        "notme: jobs of others",
+    ),
 )
 #: Option -> the variable that stands in for it.
 VARIABLES = {
     "account": "SQUEUE_ACCOUNT",
+    "all": "SQUEUE_ALL",
+    "array": "SQUEUE_ARRAY",
+    "clusters": "SLURM_CLUSTERS",
     "format": "SQUEUE_FORMAT",
     "Format": "SQUEUE_FORMAT2",
     "licenses": "SQUEUE_LICENSES",
     "name": "SQUEUE_NAMES",
     "partition": "SQUEUE_PARTITION",
+    "priority": "SQUEUE_PRIORITY",
     "qos": "SQUEUE_QOS",
     "sort": "SQUEUE_SORT",
     "states": "SQUEUE_STATES",
@@ -120,9 +127,8 @@ def read_options(call: Call) -> dict[str, str]:
             text = f"squeue: error: Unrecognized option: {word}\n"
             raise CommandFailed(text, 1, usage_of("squeue", OPTIONS))
         asked[late] = rest[0]
-    for key, variable in VARIABLES.items():
-        if key not in asked and variable in call.env and not _overrules(asked, key):
-            asked[key] = call.env[variable]
+    open_ones = {key: name for key, name in VARIABLES.items() if not _overrules(asked, key)}
+    fill_in(OPTIONS, asked, call.env, open_ones)
     return asked
 
 
@@ -182,6 +188,8 @@ class JobListing:
             over = await lately_ended(host, wanted, recorder, since_s)
             # Who ended meanwhile is in both: its end counts.
             jobs = list({job.shown_id: job for job in (*jobs, *over)}.values())
+        if "notme" in self.asked:
+            jobs = [job for job in jobs if job.user != self.call.actor.user]
         if not SIEVES & self.asked.keys():
             return jobs
         return [job for job in jobs if self._fits(job)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rota.slurm.call.opening import OFF
 from rota.slurm.orders import later_rows, rows, step_rows
 from rota.slurm.orders.row import Sheet
 
@@ -23,8 +24,6 @@ _ENDS = {
 SHEETS = {program: Sheet(program, SECTIONS, ends) for program, ends in _ENDS.items()}
 #: Options of which the text is kept.
 KEPT = {row.key: row for rows in SECTIONS.values() for row in rows if row.shows}
-#: Options without a value are off when their variable says so.
-_OFF = frozenset({"0", "no", "false"})
 
 
 def kept_in(place: str) -> dict[str, str]:
@@ -42,6 +41,6 @@ def from_environment(program: str, env: dict[str, str]) -> list[tuple[str, str]]
             continue
         if row.takes:
             found.append((row.key, value))
-        elif value.lower() not in _OFF:
+        elif value.lower() not in OFF:
             found.append((row.key, ""))
     return found

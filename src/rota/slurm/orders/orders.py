@@ -8,6 +8,7 @@ import msgspec
 
 from rota.slurm.call.command import CommandFailed
 from rota.slurm.orders.row import BAD_VALUE, Status
+from rota.slurm.words.amounts import full_duration
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 #: How much memory is said in one of three ways.
 _MEMORIES = frozenset({"mem", "mem-per-cpu", "mem-per-gpu"})
+_RULE = f"{'-' * 20} {'-' * 20}"
 _ONE_MEMORY = "--mem, --mem-per-cpu, and --mem-per-gpu are mutually exclusive."
 
 
@@ -82,10 +84,17 @@ def read_order(
     named = tuple(named)
     if len(_MEMORIES.intersection(named)) > 1:
         raise CommandFailed(f"{sheet.program}: fatal: {_ONE_MEMORY}\n")
+    verbose = 0
     for key, value in _spelled_out(sheet, options):
+        verbose += key == "verbose"
         if opposite := sheet.rows[key].instead_of:
             order.options.pop(opposite, None)
         order.options[key] = value
+    if verbose:
+        order.options["verbose"] = str(verbose)
+        if order.has("quiet"):
+            said = "don't specify both --verbose (-v) and --quiet (-Q)"
+            raise CommandFailed(f"{sheet.program}: error: {said}\n", 1)
     for key, value in order.options.items():
         _read(sheet, order, sheet.rows[key], value)
     if not order.has("quiet"):
@@ -95,6 +104,18 @@ def read_order(
             if sheet.rows[key].status is Status.IGNORED and order.text(key).lower() != "none"
         ]
     return order
+
+
+def defined(program: str, order: JobOrder) -> str:
+    """The options as ``-v`` tells them; nothing without it."""
+    if not order.has("verbose"):
+        return ""
+    shown = dict(order.options)
+    if order.time_limit_s:
+        shown["time"] = full_duration(order.time_limit_s)
+    named = [f"{key:<20}: {value or 'set'}" for key, value in sorted(shown.items())]
+    lines = ("defined options", _RULE, *named, _RULE, "end of defined options")
+    return "".join(f"{program}: {line}\n" for line in lines)
 
 
 def _spelled_out(sheet: Sheet, options: Iterable[tuple[str, str]]) -> Iterator[tuple[str, str]]:

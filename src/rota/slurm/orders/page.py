@@ -17,7 +17,8 @@ _HEAD = """\
 Made of the table that the commands themselves read (`python -m rota.slurm.orders.page`); a test
 compares the two. *Acted on* has its effect, *kept and shown* has none but is shown again, *ignored*
 is taken with a line on stderr (none with `-Q`, nor where the value is `none`), *refused* ends the
-command with 255. A variable wins over the script and gives way to the command line.
+command with 255. A variable wins over the script and gives way to the command line; one of an
+option that is ignored is taken without a word.
 
 What differs from Slurm is at the end: [ignored and refused](#ignored-and-refused).
 """

@@ -259,8 +259,10 @@ static void send_request(int argc, char **argv) {
     put_word(getcwd(cwd, sizeof cwd) ? cwd : "/");
     snprintf(text, sizeof text, "%o", (unsigned)mask);
     put_word(text);
-    snprintf(text, sizeof text, "%d",
-             isatty(1) && ioctl(1, TIOCGWINSZ, &window) == 0 ? window.ws_col : 0);
+    int columns = 0;
+    if (isatty(1) && ioctl(1, TIOCGWINSZ, &window) == 0)
+        columns = window.ws_col ? window.ws_col : 80; /* a terminal that nobody sized is one, too */
+    snprintf(text, sizeof text, "%d", columns);
     put_word(text);
     put_word(uname(&machine) == 0 ? machine.nodename : "");
     snprintf(text, sizeof text, "%d", argc - 1);

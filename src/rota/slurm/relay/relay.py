@@ -132,7 +132,8 @@ def request(program: str, argv: list[str]) -> bytes:
     umask = os.umask(0o022)
     os.umask(umask)
     try:
-        columns = os.get_terminal_size(1).columns
+        # A terminal that nobody sized is one, too.
+        columns = os.get_terminal_size(1).columns or 80
     except (OSError, ValueError):
         columns = 0
     try:

@@ -9,6 +9,7 @@ import re
 import signal
 import struct
 import sys
+from contextlib import suppress
 
 from rota.slurm.relay.relay import PART, write
 
@@ -188,6 +189,12 @@ def open_output(place: str, append: bool) -> int:
     if folder and not os.path.exists(folder):
         os.makedirs(folder, exist_ok=True)
     return os.open(place or "/dev/null", flags | os.O_CLOEXEC, 0o666)
+
+
+def offer(number: int, body: bytes) -> None:
+    """Print for a reader that may have left: the rest is lost then, and the program goes on."""
+    with suppress(BrokenPipeError):
+        write(number, body)
 
 
 def become(

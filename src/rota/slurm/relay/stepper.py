@@ -12,7 +12,7 @@ import subprocess
 import sys
 import time
 
-from rota.slurm.relay.relay import PART, Exchange, read_file, write
+from rota.slurm.relay.relay import PART, Exchange, read_file
 from rota.slurm.relay.step_taps import Taps, placed
 from rota.slurm.relay.step_tasks import (
     FORWARDED,
@@ -20,6 +20,7 @@ from rota.slurm.relay.step_tasks import (
     code_of,
     drained,
     kill,
+    offer,
     open_output,
     set_size,
     spawn,
@@ -120,9 +121,9 @@ class Stepper:
 
     def _take(self, kind: bytes, body: bytes) -> None:
         if kind == b"o":
-            write(1, body)
+            offer(1, body)
         elif kind == b"e":
-            write(2, body)
+            offer(2, body)
         elif kind == b"O":
             self.show(0, int.from_bytes(body[4:8], "big"), body[8], body[9:])
         elif kind == b"I":
@@ -203,7 +204,7 @@ class Stepper:
                 number = open_output(path, append)
             except OSError as error:
                 text = f"srun: error: Could not open stdout file: {path}: {error.strerror}\n"
-                write(2, text.encode())
+                offer(2, text.encode())
                 sys.exit(1)
             for rank, stream in entry["streams"]:  # type: ignore[attr-defined]
                 self.sinks[rank, stream] = number
@@ -213,7 +214,7 @@ class Stepper:
         try:
             subprocess.run(argv, env={**os.environ, **env}, check=False)
         except OSError as error:
-            write(2, f"srun: error: {argv[0]}: {error.strerror}\n".encode())
+            offer(2, f"srun: error: {argv[0]}: {error.strerror}\n".encode())
         self.tell(op="ran")
 
     def order_signal(self, number: int, step: int = -1) -> None:
@@ -358,12 +359,12 @@ class Stepper:
         if self.is_stand_in:
             self._send(b"O", placed(step, rank, stream) + part)
         elif not self.label:
-            write(self.sinks.get((rank, stream), stream), part)
+            offer(self.sinks.get((rank, stream), stream), part)
         else:
             text = self.halves.pop((rank, stream), b"") + part
             *lines, half = text.split(b"\n")
             lead = b"%*d: " % (self.label, rank)
-            write(
+            offer(
                 self.sinks.get((rank, stream), stream),
                 b"".join(lead + line + b"\n" for line in lines),
             )
@@ -373,7 +374,7 @@ class Stepper:
     def _flush_halves(self) -> None:
         for (rank, stream), half in self.halves.items():
             place = self.sinks.get((rank, stream), stream)
-            write(place, b"%*d: " % (self.label, rank) + half + b"\n")
+            offer(place, b"%*d: " % (self.label, rank) + half + b"\n")
 
     def _reap(self) -> None:
         for task in list(self.tasks.values()):

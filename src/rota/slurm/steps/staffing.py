@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.rpc.visits import StartBeside
-from rota.slurm.call.command import CommandFailed
+from rota.slurm.call.command import NotServed
 from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.orders.detail import LABEL, detail_of
 from rota.slurm.relay.programs import step_script
@@ -40,10 +40,9 @@ async def require_staff(call: Call, job: Job, plan: StepPlan, home: int) -> None
     known = steps.stand_ins.get(job.id, {})
     absent = [task for task in wanted if task not in known]
     steps.summoned.difference_update((job.id, task) for task in absent)
-    raise CommandFailed(
+    raise NotServed(
         f"srun: error: Unable to create step for job {job.id}: "
-        f"Unable to contact slurmd on {wanted[absent[0]] if absent else ''}\n",
-        1,
+        f"Unable to contact slurmd on {wanted[absent[0]] if absent else ''}\n"
     )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rota.controller.commands.commands import BeginStep, EndStep
 from rota.core.changes.events import StepEnded, StepStarted
 from rota.core.facts.errors import Conflict, NotFound, Unavailable
-from rota.slurm.call.command import CommandFailed
+from rota.slurm.call.command import NotServed
 from rota.slurm.steps.steps import Step
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ async def begun(call: Call, plan: StepPlan) -> StepPlan:
     except (Conflict, NotFound):
         over = "Job/step already completing or completed"
         text = f"srun: error: Unable to create step for job {plan.job.id}: {over}\n"
-        raise CommandFailed(text, 1) from None
+        raise NotServed(text) from None
     return plan._replace(step=number)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rota.controller.launches.world import LOOPBACK, per_node
 from rota.hostlist import compress, expand
-from rota.slurm.call.command import CommandFailed
+from rota.slurm.call.command import CommandFailed, NotServed
 from rota.slurm.words.patterns import fill
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def _chosen(job: Job, order: JobOrder, members: list[StepMember]) -> list[StepMe
     named = order.text("nodelist")
     if order.nodes_min > len(members) > 0:
         text = f"Only allocated {len(members)} nodes asked for {order.nodes_min}"
-        raise CommandFailed(f"srun: error: {text}\n", 1)
+        raise NotServed(f"srun: error: {text}\n")
     if not members:
         raise _refused(job, "Requested node configuration is not available")
     if order.relative >= len(members):
@@ -212,9 +212,9 @@ def _chosen(job: Job, order: JobOrder, members: list[StepMember]) -> list[StepMe
     return [member for member in members if member.node in wanted]
 
 
-def _refused(job: Job, reason: str, before: str = "") -> CommandFailed:
+def _refused(job: Job, reason: str, before: str = "") -> NotServed:
     line = f"srun: error: Unable to create step for job {job.id}: {reason}\n"
-    return CommandFailed(before + line, 1)
+    return NotServed(before + line)
 
 
 def task_environment(plan: StepPlan, place: StepPlace) -> dict[str, str | None]:

@@ -13,7 +13,7 @@ import msgspec
 
 from rota.core.facts.states import JobState
 from rota.slurm.call import wire
-from rota.slurm.call.command import CommandFailed
+from rota.slurm.call.command import NotServed
 from rota.slurm.call.waiting import unless_stopping
 from rota.slurm.steps.step_plan import cpus_held, plan_step
 from rota.slurm.steps.steps import steps_of, stream_of
@@ -103,5 +103,5 @@ async def _say(call: Call, parts: list[StepPart], text: str) -> None:
         await call.line.show(stderr=f"srun: {text}\n")
 
 
-def _refused(job: Job, reason: str) -> CommandFailed:
-    return CommandFailed(f"srun: error: Unable to create step for job {job.id}: {reason}\n", 1)
+def _refused(job: Job, reason: str) -> NotServed:
+    return NotServed(f"srun: error: Unable to create step for job {job.id}: {reason}\n")

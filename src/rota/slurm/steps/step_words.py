@@ -5,28 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rota.hostlist import compress
+from rota.slurm.orders.orders import defined
 
 if TYPE_CHECKING:
     from rota.slurm.steps.step_plan import StepPlan
 
-_RULE = f"{'-' * 20} {'-' * 20}"
-
 
 def before(plan: StepPlan) -> str:
     """Its options, and where its tasks go."""
-    order = plan.parts[0].order
-    named = [f"{key:<20}: {value or 'set'}" for key, value in sorted(order.options.items())]
-    lines = ["defined options", _RULE, *named, _RULE, "end of defined options"]
     nodes = compress(plan.nodes)
     counts = f"nodes({len(plan.nodes)}):`{nodes}', cpu counts: {plan.cpus}(x1)"
-    lines.append(f"jobid {plan.job.id}: {counts}")
+    lines = [f"jobid {plan.job.id}: {counts}"]
     for member in plan.members:
         ranks = [str(place.rank) for place in plan.on(member)]
         on = f"on host {member.node}, {len(ranks)} tasks: {','.join(ranks)}"
         lines.append(f"launching StepId={plan.job.id}.{plan.step} {on}")
     lead = "launch/slurm: _task_start: Node"
     lines += [f"{lead} {one.node}, {len(plan.on(one))} tasks started" for one in plan.members]
-    return "".join(f"srun: {line}\n" for line in lines)
+    told = defined("srun", plan.parts[0].order)
+    return told + "".join(f"srun: {line}\n" for line in lines)
 
 
 def ended(plan: StepPlan, rank: int, status: int) -> str:

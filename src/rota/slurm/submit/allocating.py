@@ -10,7 +10,7 @@ import msgspec
 from rota.controller.commands.commands import Cancel
 from rota.core.facts.states import FINAL, JobState
 from rota.digits import is_digits
-from rota.slurm.call.command import Answer, CommandFailed
+from rota.slurm.call.command import Answer, CommandFailed, NotServed
 from rota.slurm.call.waiting import unless_stopping, until_running
 from rota.slurm.orders.detail import Detail
 from rota.slurm.relay.programs import step_script
@@ -63,7 +63,7 @@ async def allocate(call: Call, orders: list[JobOrder], command: str) -> Job:
         (job_id,) = await submit(call, [made])
     except NotTaken as refused:
         before = "".join(f"{called}: error: {line}\n" for line in refused.before)
-        raise CommandFailed(f"{before}{lead}{refused.reason}\n", 1) from None
+        raise NotServed(f"{before}{lead}{refused.reason}\n") from None
     steps_of(call.context).held.add(job_id)
     try:
         return await _wait(call, order, job_id)
@@ -94,10 +94,11 @@ async def _wait(call: Call, order: JobOrder, job_id: int) -> Job:
     state = await _until_running_or_gone(call, order, job_id)
     if state is None or state in FINAL or state is not JobState.RUNNING:
         if order.has("immediate") and state not in FINAL:
-            raise CommandFailed(f"{_LEADS[called]}Requested nodes are busy\n", 1)
+            busy = f"{_LEADS[called]}Requested nodes are busy\n"
+            raise NotServed(busy, "SLURM_EXIT_IMMEDIATE")
         before = f"{called}: Job has been cancelled\n"
         over = "Job/step already completing or completed"
-        raise CommandFailed(f"{before}{_LEADS[called]}{over}\n", 1)
+        raise NotServed(f"{before}{_LEADS[called]}{over}\n")
     if waited and not order.has("quiet"):
         text = f"{called}: job {job_id} has been allocated resources\n"
         await call.line.show(stderr=text)
@@ -105,7 +106,7 @@ async def _wait(call: Call, order: JobOrder, job_id: int) -> Job:
     members = set(range(len(job.tasks)))
     arrived = steps_of(context).arrived(job_id, members, ARRIVAL_S)
     if not await unless_stopping(context, arrived):
-        raise CommandFailed(f"{called}: error: nodes of job {job_id} did not answer\n", 1)
+        raise NotServed(f"{called}: error: nodes of job {job_id} did not answer\n")
     return job
 
 

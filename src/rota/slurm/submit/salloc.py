@@ -15,7 +15,7 @@ from rota.slurm.call.view import SlurmView
 from rota.slurm.call.waiting import Stopping, unless_stopping
 from rota.slurm.orders.caller_files import with_nodes
 from rota.slurm.orders.options import SHEETS, from_environment
-from rota.slurm.orders.orders import read_order
+from rota.slurm.orders.orders import defined, read_order
 from rota.slurm.steps.step_run import code_of
 from rota.slurm.steps.steps import steps_of, stream_of
 from rota.slurm.submit.allocating import allocate, cancel, give_back
@@ -48,7 +48,8 @@ async def salloc(call: Call) -> Answer:
     require_cluster("salloc", orders[0].options, SlurmView(call.context).cluster_name)
     for order in orders:
         await with_nodes(call, order)
-    await call.line.show(stderr="".join(orders[0].warnings))
+    told = defined("salloc", orders[0])
+    await call.line.show(stderr=told + "".join(orders[0].warnings))
     command = lines[-1].rest
     argv = command or [call.env.get("SHELL") or "/bin/sh"]
     # Programs take this name for the sign that no srun has started them.

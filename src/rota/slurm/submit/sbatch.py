@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.states import FINAL
-from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
+from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed, NotServed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words, require_cluster
 from rota.slurm.call.view import SlurmView
@@ -16,7 +16,7 @@ from rota.slurm.orders.caller_files import with_nodes
 from rota.slurm.orders.detail import Detail
 from rota.slurm.orders.export_file import with_file
 from rota.slurm.orders.options import SHEETS, from_environment
-from rota.slurm.orders.orders import JobOrder, read_order
+from rota.slurm.orders.orders import JobOrder, defined, read_order
 from rota.slurm.orders.surroundings import left_out
 from rota.slurm.relay.programs import step_script
 from rota.slurm.submit.groups import prepare_groups
@@ -58,7 +58,7 @@ async def sbatch(call: Call) -> Answer:
             return await tried(call, batch.submission)
         ids = await submit(call, [batch.submission])
     except NotTaken as refused:
-        return _refusal(refused, test_only=batch.order.has("test-only"))
+        raise _refusal(refused, test_only=batch.order.has("test-only")) from None
     return await _told(call, batch.order, ids[0])
 
 
@@ -81,7 +81,7 @@ async def read_batch(call: Call) -> BatchOrder | Answer:
         )
         made = await in_best_partition(call, made, partitions_of(orders[0]))
     except NotTaken as refused:
-        return _refusal(refused, test_only="test-only" in given)
+        raise _refusal(refused, test_only="test-only" in given) from None
     return BatchOrder(orders[0], made)
 
 
@@ -148,7 +148,7 @@ async def _script(
     if isinstance(body, int):
         name = rest[0]
         why = "" if body in (2, 13) else f": {os.strerror(body)}"
-        raise CommandFailed(f"sbatch: error: Unable to open file {name}{why}\n", 1)
+        raise NotServed(f"sbatch: error: Unable to open file {name}{why}\n")
     check_script(body)
     return body, rest[1:], rest[0] if rest else ""
 
@@ -203,12 +203,11 @@ def _full(call: Call, order: JobOrder, command: str) -> str:
     return f"{folder(call, order).rstrip('/')}/{command}"
 
 
-def _refusal(refused: NotTaken, *, test_only: bool) -> Answer:
+def _refusal(refused: NotTaken, *, test_only: bool) -> CommandFailed:
     before = "".join(f"sbatch: error: {line}\n" for line in refused.before)
     if test_only:
-        return Answer("", f"{before}allocation failure: {refused.reason}\n", 1)
-    text = f"{before}sbatch: error: Batch job submission failed: {refused.reason}\n"
-    return Answer("", text, 1)
+        return CommandFailed(f"{before}allocation failure: {refused.reason}\n", 1)
+    return NotServed(f"{before}sbatch: error: Batch job submission failed: {refused.reason}\n")
 
 
 async def _told(call: Call, order: JobOrder, job_id: int) -> Answer:
@@ -219,7 +218,7 @@ async def _told(call: Call, order: JobOrder, job_id: int) -> Answer:
         text = ""
     else:
         text = f"Submitted batch job {job_id}\n"
-    hint = "".join(order.warnings)
+    hint = defined(PROGRAM, order) + "".join(order.warnings)
     if (names := left_out(call.request, order.text("export"))) and not order.has("quiet"):
         hint += f"sbatch: left out what looks like a secret: {', '.join(names)}"
         hint += " (--export=ALL,NAME takes one along)\n"

@@ -9,7 +9,7 @@ from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.states import FINAL, JobState
 from rota.digits import is_digits
-from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed
+from rota.slurm.call.command import VERSION_LINE, Answer, CommandFailed, NotServed
 from rota.slurm.call.getopt import Parsed
 from rota.slurm.call.opening import read_words, require_cluster
 from rota.slurm.call.view import SlurmView
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 SHEET = SHEETS["srun"]
 #: Inside a job these come from the job: as options they would say it twice.
 _OF_JOB = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "job-name", "gpus", "gpus-per-node"})
+_NO_TERMINAL = (
+    "srun: error: ioctl(TIOCGWINSZ): Inappropriate ioctl for device\n"
+    "srun: error: Not using a pseudo-terminal, disregarding --pty option\n"
+)
 #: How long the news of a start may take.
 NEWS_S = 5.0
 
@@ -88,7 +92,7 @@ async def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[StepPart]:
         named = [key for key, _ in line.options]
         for group in _groups(dict(line.options), number):
             usual = variables if group == 0 else _of_group(job, group)
-            order = read_order(SHEET, [*usual, *line.options], named)
+            order = _order(call, [*usual, *line.options], named)
             if "ntasks" in named and "nodes" not in named:
                 # So few tasks do not need all the nodes of the job.
                 order.nodes_min = order.nodes_max = min(order.nodes_max, order.ntasks)
@@ -96,6 +100,14 @@ async def _parts(call: Call, job: Job, lines: list[Parsed]) -> list[StepPart]:
             text = await program_text(call, order, line.rest)
             parts.append(_part(call, job, group, order, line.rest, text))
     return parts
+
+
+def _order(call: Call, options: list[tuple[str, str]], named: list[str]) -> JobOrder:
+    """What one command asks for; a terminal has only one whose caller sits at one."""
+    order = read_order(SHEET, options, named)
+    if call.request.columns == 0 and order.options.pop("pty", None) is not None:
+        order.warnings.append(_NO_TERMINAL)
+    return order
 
 
 def _part(
@@ -137,10 +149,10 @@ async def _job(call: Call, text: str) -> Job:
         elif job is not None:
             why = f"Unable to confirm allocation for job {text}: Job is pending execution"
         check = f"srun: Check SLURM_JOB_ID environment variable. Expired or invalid job {text}\n"
-        raise CommandFailed(f"srun: error: {why}\n{check}", 1)
+        raise NotServed(f"srun: error: {why}\n{check}")
     if not may_change_job(call.actor, job.spec, job.id):
-        raise CommandFailed(
-            f"srun: error: Unable to create step for job {job.id}: Access/permission denied\n", 1
+        raise NotServed(
+            f"srun: error: Unable to create step for job {job.id}: Access/permission denied\n"
         )
     return job
 
@@ -149,7 +161,7 @@ async def _alone(call: Call, lines: list[Parsed]) -> Answer:
     """A job of its own, gone when the step is over; several commands make it heterogeneous."""
     variables = [pair for pair in from_environment("srun", call.env) if pair[0] != "job-name"]
     orders = [
-        read_order(SHEET, [*variables, *line.options], [key for key, _ in line.options])
+        _order(call, [*variables, *line.options], [key for key, _ in line.options])
         for line in lines
     ]
     for order in orders:
