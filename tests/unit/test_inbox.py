@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from rota.controller.commands.commands import SetQuotaProvider
 from rota.controller.engine import Asked, FromLink, Item
-from rota.controller.inbox import COMPANY_S, Inbox
+from rota.controller.inbox import COMPANY_S, HEARD_FIRST, Inbox
 from rota.core.facts.tenant import Access, Actor
 
 COMMAND = SetQuotaProvider(actor=Actor("ann", Access.ADMIN, "local"))
@@ -86,5 +86,38 @@ def test_what_an_agent_says_after_a_stream_has_ended_waits_for_nobody():
         desk.now_s += 2 * COMPANY_S
 
         return desk.hear()
+
+    assert told(story) is True
+
+
+def test_a_few_callers_have_gone_on_before_anything_else_is_done():
+    async def story(desk: Desk) -> list[str]:
+        done: list[str] = []
+
+        async def call() -> None:
+            await desk.inbox.ask(COMMAND)
+            done.append("heard")
+            asyncio.get_running_loop().call_soon(done.append, "written")
+
+        callers = [asyncio.ensure_future(call()) for _ in range(HEARD_FIRST)]
+        await asyncio.sleep(0)
+        items = await desk.inbox.drain()
+        await desk.inbox.answer([(item.ticket, 1) for item in items if isinstance(item, Asked)])
+        done.append("next")
+        await asyncio.gather(*callers)
+        return done
+
+    assert told(story) == [*["heard"] * HEARD_FIRST, *["written"] * HEARD_FIRST, "next"]
+
+
+def test_many_callers_hold_up_nobody():
+    async def story(desk: Desk) -> bool:
+        callers = [asyncio.ensure_future(desk.inbox.ask(COMMAND)) for _ in range(HEARD_FIRST + 1)]
+        await asyncio.sleep(0)
+        items = await desk.inbox.drain()
+        await desk.inbox.answer([(item.ticket, 1) for item in items if isinstance(item, Asked)])
+        waiting = not any(caller.done() for caller in callers)
+        await asyncio.gather(*callers)
+        return waiting
 
     assert told(story) is True

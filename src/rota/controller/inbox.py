@@ -17,13 +17,16 @@ from rota.controller.engine import Asked
 from rota.core.facts.errors import Busy, RotaError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rota.controller.commands.commands import Command
     from rota.controller.engine import Item
 
 #: Callers within so long of each other are a stream, and an agent waits so long for the next one.
 COMPANY_S = 0.005
+#: Up to this number of callers hear first. In one turn of the loop their answers are made, in the
+#: next one they are written.
+HEARD_FIRST, TURNS_TO_HEAR = 4, 2
 
 
 class Inbox:
@@ -83,6 +86,16 @@ class Inbox:
         if isinstance(answer, RotaError):
             raise answer
         return answer
+
+    async def answer(self, answers: Sequence[tuple[int, object]]) -> None:
+        """Answer the callers of a tick. A few hear at once: what they do next goes on beside what
+        follows a commit. The answers of many take long, and agents must not wait for them.
+        """
+        for ticket, answer in answers:
+            self.reply(ticket, answer)
+        if 0 < len(answers) <= HEARD_FIRST:
+            for _ in range(TURNS_TO_HEAR):
+                await asyncio.sleep(0)
 
     def reply(self, ticket: int, answer: object) -> None:
         caller = self._callers.pop(ticket, None)

@@ -364,9 +364,8 @@ class Host:
     async def _act(self, tick: Tick) -> None:
         """After the commit, and only then: answers, news, orders."""
         self.blobs.stored(tick.batch)
+        await self._inbox.answer(tick.answers)
         self.meters.read(tick.batch)
-        for ticket, answer in tick.answers:
-            self._inbox.reply(ticket, answer)
         try:
             self.watch.publish(tick.batch.events)
             self.audit.hand_on(tick.batch.audit)

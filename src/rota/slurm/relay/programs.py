@@ -32,9 +32,9 @@ def step_script(python: str = ANY_PYTHON, socket: str = "") -> bytes:
     return "\n\n".join([first, *rest]).encode()
 
 
-def relay_source() -> str:
-    """The relay in C."""
-    return _text("relay.c")
+def relay_sources() -> dict[str, str]:
+    """The relay in C, and what it can be linked with in the place of a C library."""
+    return {name: _text(name) for name in ("relay.c", "bare.c")}
 
 
 def _text(name: str) -> str:
