@@ -66,7 +66,7 @@ class Controller:
             assert isinstance(hello, Hello)
             self._link, self._number = link, 0
             self.session += 1
-            await link.send(encode(Welcome(self.session, "test")))
+            await link.send(encode(Welcome(self.session, "test", answers=hello.greeting)))
             await self._send(tuple(self._wanted.values()), (), full=True)
             await self._note(hello)
             async for body in link:

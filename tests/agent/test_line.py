@@ -46,8 +46,9 @@ class FarController:
 
     async def serve(self, link: ServerConnection) -> None:
         with contextlib.suppress(Exception):
-            assert isinstance(decode_from_agent(await link.recv()), Hello)
-            await link.send(encode(Welcome(1, "test", LEASE_S, BEAT_S)))
+            hello = decode_from_agent(await link.recv())
+            assert isinstance(hello, Hello)
+            await link.send(encode(Welcome(1, "test", LEASE_S, BEAT_S, answers=hello.greeting)))
             await link.send(encode(Desired(1, 1, tuple(self.wanted), (), True)))
             self._link = link
             async for body in link:

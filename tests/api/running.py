@@ -211,6 +211,7 @@ class Running:
     async def _end(self) -> None:
         self.host.stop()
         await self._ticking
+        await self.host.audit.flush()
         await self._writer.close()
 
     async def _serve(self) -> None:

@@ -16,11 +16,13 @@ import pytest
 from websockets.asyncio.server import ServerConnection, unix_serve
 
 from rota.controller.agents.report_checks import doubt as doubt_agent
+from rota.rpc.frames import bodies_of
 from rota.rpc.messages import (
     PROTOCOL,
     BeatSeen,
     ControllerMessage,
     Desired,
+    Hello,
     Launch,
     Wanted,
     Welcome,
@@ -53,7 +55,7 @@ ALWAYS = (encode(Welcome(1, CLUSTER, -1.0, 10.0, PROTOCOL)), b"\xc1")
 LAUNCH = Launch("other", 1, "root", ("true",), "/", {})
 
 
-def others(session: int) -> list[bytes]:
+def others(session: int, greeting: int) -> list[bytes]:
     """What the recorded controller had no occasion to say."""
     return [
         encode(message)
@@ -66,7 +68,7 @@ def others(session: int) -> list[bytes]:
             TunnelInput(2, b"text"),
             ReadLog(3, "u.0.1", "stdout", 0, 100),
             SearchLog(4, "u.0.1", "stdout", "word"),
-            Welcome(session, CLUSTER, 60.0, 10.0, PROTOCOL),
+            Welcome(session, CLUSTER, 60.0, 10.0, PROTOCOL, answers=greeting),
         )
     ]
 
@@ -99,9 +101,9 @@ class HostileController:
 
     async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         vandal = Vandal(self.cases)
-        session = self.cases + 1
-        told = [_of_session(body, session, self.cases) for body in self._recording.to_agent]
-        told = [*told, *others(session)]
+        session, greeting = self.cases + 1, await _greeting_of(reader)
+        told = [_of_session(body, session, greeting) for body in self._recording.to_agent]
+        told = [*told, *others(session, greeting)]
         if self.cases < len(ALWAYS):
             writer.write(frame_of(ALWAYS[self.cases], masked=False))
         for _ in range(vandal.chance.randrange(1, 3)):
@@ -116,12 +118,27 @@ class HostileController:
             return
 
 
-def _of_session(body: bytes, session: int, case: int) -> bytes:
-    """A recorded message as one of this case, with attempts of its own."""
+async def _greeting_of(reader: asyncio.StreamReader) -> int:
+    """By which number the agent knows that its hello was answered."""
+    data, bodies = b"", None
+    while not bodies:
+        if not (more := await reader.read(1 << 16)):
+            raise ConnectionResetError
+        data += more
+        bodies = bodies_of(data, masked=True, most=len(data))
+    hello = decode_from_agent(bodies[0])
+    assert isinstance(hello, Hello)
+    return hello.greeting
+
+
+def _of_session(body: bytes, session: int, greeting: int) -> bytes:
+    """A recorded message as one of this session, with attempts of its own."""
     text = msgspec.json.encode(msgspec.msgpack.decode(body)).decode()
-    said = msgspec.json.decode(text.replace(".0.1", f".0.{case + 1}"))
+    said = msgspec.json.decode(text.replace(".0.1", f".0.{session}"))
     if "session" in said:
         said["session"] = session
+    if "answers" in said:
+        said["answers"] = greeting
     return msgspec.msgpack.encode(said)
 
 

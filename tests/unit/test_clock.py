@@ -16,6 +16,16 @@ HOUR_S = 3600.0
 STEPS_S = (HOUR_S, -HOUR_S)
 
 
+def test_no_two_ticks_have_the_same_time_though_the_clock_stands_still():
+    clock = Clock(wall=lambda: 1e9, steady=lambda: 5.0)
+
+    times_s = [clock.tick_s() for _ in range(4)]
+
+    assert times_s == sorted(set(times_s))
+    assert times_s[0] == clock.now_s()
+    assert times_s[-1] - times_s[0] < 1e-6
+
+
 def late(**more: int) -> Scene:
     """A scene in which the clock can be set back."""
     scene = Scene(**more)

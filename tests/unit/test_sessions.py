@@ -109,6 +109,17 @@ def test_a_message_on_a_connection_that_is_closed_is_answered_by_hanging_up():
     assert scene.is_running("runs")
 
 
+def test_a_welcome_names_the_hello_that_it_answers():
+    scene = Scene(nodes=0)
+
+    first = scene.dial("box", Hello(PROTOCOL, SPEC, "i1", "b1", "0", greeting=17))
+    second = scene.dial("box", Hello(PROTOCOL, SPEC, "i1", "b1", "0", greeting=18))
+
+    welcomes = [tick.to_agents[0][1] for tick in (first, second)]
+    assert [type(welcome) for welcome in welcomes] == [Welcome, Welcome]
+    assert [welcome.answers for welcome in welcomes] == [17, 18]
+
+
 def test_an_agent_of_another_protocol_is_refused_with_a_reason():
     scene = Scene(nodes=0)
 

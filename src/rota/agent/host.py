@@ -335,11 +335,6 @@ class NodeHost:
             self._visits.take(message)
         elif isinstance(message, CheckpointOrder | BundlePart):
             self._errands.take(message)
-        elif isinstance(message, Welcome) and message.protocol not in (0, PROTOCOL):
-            self._refuse(
-                f"this agent speaks protocol {PROTOCOL}, the controller {message.protocol}: "
-                "install the same version of rota on both"
-            )
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
             self._welcomed, self._gauges.every_s = True, message.measure_s

@@ -148,8 +148,6 @@ class NodeSession:
         self._heartbeat.hears(message)
         if isinstance(message, Desired):
             self.act(self.agent.on_desired(message, time.time()))
-        elif isinstance(message, Welcome) and message.protocol not in (0, PROTOCOL):
-            self._refuse(f"it speaks protocol {message.protocol}, this engine {PROTOCOL}")
         elif isinstance(message, Welcome):
             self.cluster = message.cluster
             self._keyring.welcomed()

@@ -11,6 +11,7 @@ wall clock was set, and by how much: then a tick moves the times of unfinished w
 from __future__ import annotations
 
 import logging
+import math
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING
@@ -56,9 +57,18 @@ class Clock:
         self._steady, self._boot = steady, boot
         # A process that is held up between the two reads too little: the largest is right.
         self._offset_s = max(wall() - steady() for _ in range(3))
+        self._tick_s = 0.0
 
     def now_s(self) -> float:
         return self._steady() + self._offset_s
+
+    def tick_s(self) -> float:
+        """The time of the next tick: later than that of the last one, also where no time passed.
+
+        On record a tick is known by its time, and a replay makes one pass for each.
+        """
+        self._tick_s = max(self.now_s(), math.nextafter(self._tick_s, math.inf))
+        return self._tick_s
 
     def moved_s(self, store: Store, next_seq: int) -> float:
         """By how much the wall clock was set since the newest times on record; 0: it was not."""

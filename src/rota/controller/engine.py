@@ -345,7 +345,8 @@ class Controller:
             scribe.emit(ev.DevicesSeen(node=session.node, foreign=hello.foreign))
         cluster_id = self.cluster.ids.cluster_id
         beat_s = beat_s_of(lease_s)
-        welcome = Welcome(session.id, cluster_id, lease_s, beat_s, PROTOCOL, *self._origin)
+        words = (session.id, cluster_id, lease_s, beat_s, PROTOCOL, *self._origin)
+        welcome = Welcome(*words, answers=hello.greeting)
         tick.to_agents.append((link, welcome))
         tick.news.greeted.append(session)
 

@@ -296,7 +296,7 @@ class Host:
         ahead = False
         try:
             with self.meters.timed(self.meters.tick, "tick"):
-                tick = self._controller.decide(self.clock.now_s(), items, calm=calm)
+                tick = self._controller.decide(self.clock.tick_s(), items, calm=calm)
             self.meters.passed(*self._controller.last_pass)
             if self._checked:
                 check(self.cluster)

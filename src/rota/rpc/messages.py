@@ -1,10 +1,11 @@
 """Every message between controller and agent, as two tagged unions in msgpack.
 
-The agent dials, says ``Hello`` and gets ``Welcome``. Then the controller sends the *complete*
-set of attempts that should live on the node (``Desired`` with ``full``), the agent answers with
-the complete set that does (``Observed`` with ``full``). Later messages are numbered deltas of the
-same two kinds. A number that is not the next one ends the session: the agent dials again and
-both start over from full sets. Messages of an earlier session are ignored by their ``session``.
+The agent dials, says ``Hello`` and gets the ``Welcome`` that answers it. Then the controller sends
+the *complete* set of attempts that should live on the node (``Desired`` with ``full``), the agent
+answers with the complete set that does (``Observed`` with ``full``). Later messages are numbered
+deltas of the same two kinds. A number that is not the next one ends the session: the agent dials
+again and both start over from full sets. Messages of an earlier session are ignored by their
+``session``.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from rota.rpc.visits import (
 )
 
 #: Raised when either side could misread the other.
-PROTOCOL = 7
+PROTOCOL = 8
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -183,6 +184,8 @@ class Hello(FromAgent, frozen=True, tag="hello"):
     engine: str = ""
     #: The digest of the node's own key, which takes the place of a join token from now on.
     key: str = ""
+    #: A number that no other hello has: the welcome repeats it.
+    greeting: int = 0
 
 
 class Beat(FromAgent, frozen=True, tag="beat"):
@@ -276,6 +279,8 @@ class Welcome(ToAgent, frozen=True, tag="welcome"):
     run: int = 0
     #: How often it wants to hear what is measured; 0: never.
     measure_s: float = 0.0
+    #: The hello that it answers, by its ``greeting``.
+    answers: int = 0
 
 
 class BeatSeen(ToAgent, frozen=True, tag="beat-seen"):
@@ -381,9 +386,7 @@ ControllerMessage = (
     | SendSignal
     | WriteRemark
     | StartBeside
-    | ListCheckpoints
-    | NoteCheckpoint
-    | DropCheckpoint
+    | CheckpointOrder
     | RenewKey
     | BundlePart
 )

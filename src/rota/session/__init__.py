@@ -10,6 +10,7 @@ The line to the controller:
 
     line                             the connection and its beats, for a far controller in a thread
     wire, order_checks               the connection to the controller; what it may say
+    greeting                         to whom it says it
     keyring                          what is shown to it: a join token, then the node's own key
     redial, heartbeat, lease         when to dial again, when to beat, how long work may go on
     alarm                            the one timer of a live host

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import secrets
 from typing import TYPE_CHECKING, cast
 from urllib.parse import urlsplit
 
@@ -22,7 +23,8 @@ from websockets.uri import parse_uri
 from rota.fingerprints import WrongCertificate, check, context_for, explain, split_token
 from rota.heads import addresses_of
 from rota.rpc.frames import bodies_of, frame_of
-from rota.rpc.messages import Beat, Observed, decode_to_agent, encode
+from rota.rpc.messages import Beat, Hello, Observed, decode_to_agent, encode
+from rota.session.greeting import Greeting, understood
 from rota.session.order_checks import doubt
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class ControllerLink(asyncio.Protocol):
         self._fragments: list[bytes] = []
         #: The number of the last report that was sent.
         self.reported = 0
+        self._greeting = Greeting(secrets.randbits(52) + 1)
         self._pinged = False
         self._timer: asyncio.TimerHandle | None = None
         loop = asyncio.get_running_loop()
@@ -121,6 +124,8 @@ class ControllerLink(asyncio.Protocol):
             self.reported = message.number
         elif isinstance(message, Beat):
             message = msgspec.structs.replace(message, reported=self.reported)
+        elif isinstance(message, Hello):
+            message = self._greeting.on(message)
         transport.write(frame_of(encode(message), masked=True))
 
     def abort(self) -> None:
@@ -196,13 +201,17 @@ class ControllerLink(asyncio.Protocol):
 
     def _take_message(self, body: bytes) -> None:
         try:
-            message = decode_to_agent(body)
+            message = understood(decode_to_agent(body))
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             log.error("message from the controller cannot be read: %s", error)
             self.close("unreadable message")
             return
         if why := doubt(message):
             log.error("the controller cannot mean what it says: %s", why)
+            self.close(why)
+            return
+        if why := self._greeting.objection(message):
+            log.error("this connection brings what another agent was told: %s", why)
             self.close(why)
             return
         self._on_message(message)

@@ -70,7 +70,7 @@ class VirtualHead:
             names=CountedNames(world),
         )
         self.host.failed = world.failed
-        self.loop = VirtualLoop(self.time, world.failed)
+        self.loop = VirtualLoop(self.time, world.failed, lambda death: world.dies(self, death))
         #: Open connections, by the world's number.
         self._links: dict[int, AgentLink] = {}
         self._callers: dict[int, Callable[[object], None]] = {}

@@ -106,9 +106,11 @@ class Site:
         return found
 
     def is_ready(self) -> bool:
-        """Nobody asks for much before a node is known: what none could run would be accepted."""
-        cluster = self.world.cluster
-        return self.plain or (cluster is not None and bool(cluster.nodes))
+        """Nobody asks for much before a node is on record: what none could run would be accepted.
+
+        One that only a controller's memory knows is forgotten when its commit fails.
+        """
+        return self.plain or bool(self.world.judge.books.nodes)
 
     def wants_a_say(self) -> bool:
         return self.busy > 0.0 and self.chance.random() < self.busy

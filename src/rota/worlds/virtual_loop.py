@@ -10,6 +10,8 @@ import inspect
 from collections import deque
 from typing import TYPE_CHECKING, Any, TypeVarTuple
 
+from rota.store.memory import ProcessDied
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from contextvars import Context
@@ -22,11 +24,16 @@ Ts = TypeVarTuple("Ts")
 class VirtualLoop(asyncio.BaseEventLoop):
     """The loop of one process; ``end`` is its death, and nothing of it happens after that."""
 
-    def __init__(self, time: OwnTime, failed: Callable[[BaseException], None]) -> None:
-        """``failed`` hears of errors that nobody awaits."""
+    def __init__(
+        self,
+        time: OwnTime,
+        failed: Callable[[BaseException], None],
+        died: Callable[[ProcessDied], None],
+    ) -> None:
+        """``failed`` hears of errors that nobody awaits, ``died`` of its death in a thread."""
         super().__init__()
         self._time = time
-        self._failed = failed
+        self._failed, self._died = failed, died
         self.set_exception_handler(self._hear)
         self._turns: deque[asyncio.Handle] = deque()
         #: Nobody else may have a reference to them.
@@ -77,6 +84,8 @@ class VirtualLoop(asyncio.BaseEventLoop):
         done = self.create_future()
         try:
             done.set_result(func(*args))
+        except ProcessDied as death:
+            self._died(death)  # Nobody is there any more who could hear of the answer.
         except Exception as error:
             done.set_exception(error)
         return done

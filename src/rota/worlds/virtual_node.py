@@ -21,6 +21,7 @@ from rota.rpc.messages import (
     decode_to_agent,
 )
 from rota.session.agent import Agent
+from rota.session.greeting import Greeting
 from rota.session.instructions import (
     Began,
     Forget,
@@ -216,8 +217,9 @@ class VirtualNode:
         self.agent: Agent | None = None
         #: Names the life of the agent, so that news for a dead one are dropped.
         self.life = 0
-        #: The open connection, or 0.
+        #: The open connection, or 0, and the hello on it.
         self.link = 0
+        self._greeting = Greeting(self.link)
         self.lease = AgentLease()
         #: How long processes run here.
         self.lengths_s: tuple[float, ...] = (0.0, 0.01, 0.3, 2.0, 8.0)
@@ -262,11 +264,11 @@ class VirtualNode:
 
     def connected(self, link: int) -> None:
         assert self.agent is not None
-        self.link = link
+        self.link, self._greeting = link, Greeting(link)
         self._do(self.agent.on_connected())
         self.lease.on_dialled(self.timeline.now_s)
         self._plan_beat()
-        self._send(self, self.hello())
+        self._send(self, self._greeting.on(self.hello()))
 
     def disconnected(self) -> None:
         self.link = 0
@@ -279,7 +281,9 @@ class VirtualNode:
         if self.agent is None:
             return
         message: ControllerMessage = decode_to_agent(frame)
-        if isinstance(message, Welcome):
+        if self._greeting.objection(message):
+            self.link = 0
+        elif isinstance(message, Welcome):
             self.lease.on_welcome(message, self.timeline.now_s)
             self.keeper.hold(self.lease.until_s)
             self._plan_beat()

@@ -299,7 +299,11 @@ class World:
             self._carry(node.link, encode(message), to_agent=False)
 
     def _carry(self, link: int, frame: bytes, *, to_agent: bool) -> None:
-        """A frame over a link: in order, or not at all. Repeats and stragglers are extra."""
+        """A frame over a link: in order, or not at all. Repeats and stragglers are extra.
+
+        A straggler may come on the connection of another node: no TCP does so, but something that
+        stands in between and mixes connections up does, and nothing may start twice by it.
+        """
         chance, faults = self.chance, self.faults
         if chance.random() < faults.drop_link:
             self.cut(link)
