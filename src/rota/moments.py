@@ -14,10 +14,16 @@ from rota.core.words.units import parse_duration_ms
 
 _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 _WEEKDAYS = {name: n for n, day in enumerate(_DAYS) for name in (day, day[:3])}
-_NEAR = {"today": 0, "tomorrow": 1}
+_NEAR = {"yesterday": -1, "today": 0, "tomorrow": 1}
 _CLOCK = re.compile(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?")
+#: A length with its unit: so long from now, or in the past so long ago.
+_LENGTH = re.compile(r"(now)?([+-]?)([0-9][0-9a-z.]*)")
 _FORMS = (
-    "expected a moment such as now, now+2h, 18:00, today, tomorrow 9:00, mon 7:30, "
+    "expected a moment such as now, 2h (from now), 18:00, today, tomorrow 9:00, mon 7:30, "
+    "2026-11-15T18:00 or 2026-11-15T18:00:00Z"
+)
+_PAST_FORMS = (
+    "expected a moment such as now, 2h (ago), 18:00, today, yesterday 9:00, mon 7:30, "
     "2026-11-15T18:00 or 2026-11-15T18:00:00Z"
 )
 
@@ -35,41 +41,71 @@ def zone_named(name: str) -> tzinfo | None:
 
 
 def parse_moment(text: str, now_s: float, zone: tzinfo | None) -> float:
-    """Seconds since the epoch; ``ValueError`` says what is allowed."""
-    words = text.strip().lower().split()
-    if words == ["now"]:
-        return now_s
+    """Seconds since the epoch; ``ValueError`` says what is allowed.
+
+    What may be meant twice is to come: ``2h`` is from now, ``18:00`` and ``mon`` are the next.
+    """
     try:
-        if len(words) == 1 and words[0].startswith(("now+", "+")):
-            length = words[0].removeprefix("now").removeprefix("+")
-            return now_s + parse_duration_ms(length) / 1000
-        return _on_the_clock(words, now_s, zone)
+        return _read(text, now_s, zone, ahead=True)
     except (ValueError, OverflowError):
         raise ValueError(f"'{text[:60]}' is not valid; {_FORMS}") from None
 
 
-def _on_the_clock(words: list[str], now_s: float, zone: tzinfo | None) -> float:
+def parse_past(text: str, now_s: float, zone: tzinfo | None) -> float:
+    """The same of what has passed: ``2h`` is that long ago, ``18:00`` and ``mon`` are the last."""
+    try:
+        moment_s = _read(text, now_s, zone, ahead=False)
+    except (ValueError, OverflowError):
+        raise ValueError(f"'{text[:60]}' is not valid; {_PAST_FORMS}") from None
+    if moment_s > now_s:
+        raise ValueError(f"'{text[:60]}' is in the future; expected a moment that has passed")
+    return moment_s
+
+
+def _read(text: str, now_s: float, zone: tzinfo | None, *, ahead: bool) -> float:
+    words = text.strip().lower().split()
+    if words == ["now"]:
+        return now_s
+    ago = len(words) == 2 and words[1] == "ago"
+    if (len(words) == 1 or ago) and (found := _LENGTH.fullmatch(words[0])):
+        now, sign, length = found.groups()
+        # A bare number may be anything; behind a sign it is seconds.
+        if (now and not sign) or (ago and sign) or not (sign or length[-1].isalpha()):
+            raise ValueError
+        back = sign == "-" or ago or not (sign or ahead)
+        return now_s + parse_duration_ms(length) / 1000 * (-1 if back else 1)
+    return _on_the_clock(words, now_s, zone, ahead=ahead)
+
+
+def _on_the_clock(words: list[str], now_s: float, zone: tzinfo | None, *, ahead: bool) -> float:
     now = _shown(now_s, zone)
     day, *rest = words
     if len(words) > 2:
         raise ValueError
     if found := _CLOCK.fullmatch(day):
-        moment = _at(now, found)
-        if not rest and _seconds(moment, zone) <= now_s:
-            moment += timedelta(days=1)
-        return _seconds(moment, zone)
+        if rest:
+            raise ValueError
+        return _nearest(_at(now, found), 1, now_s, zone, ahead=ahead)
     clock = _CLOCK.fullmatch(rest[0]) if rest else None
     if rest and clock is None:
         raise ValueError
     if day in _NEAR:
         return _seconds(_at(now + timedelta(days=_NEAR[day]), clock), zone)
     if day in _WEEKDAYS:
-        ahead = (_WEEKDAYS[day] - now.weekday()) % 7
-        moment = _at(now + timedelta(days=ahead), clock)
-        if _seconds(moment, zone) <= now_s:
-            moment += timedelta(days=7)
-        return _seconds(moment, zone)
+        on_day = now + timedelta(days=(_WEEKDAYS[day] - now.weekday()) % 7)
+        return _nearest(_at(on_day, clock), 7, now_s, zone, ahead=ahead)
     return _calendar(" ".join(words), zone)
+
+
+def _nearest(
+    moment: datetime, days: int, now_s: float, zone: tzinfo | None, *, ahead: bool
+) -> float:
+    """Of moments that come every day, or every seven, the next or the last."""
+    if ahead and _seconds(moment, zone) <= now_s:
+        moment += timedelta(days=days)
+    if not ahead and _seconds(moment, zone) > now_s:
+        moment -= timedelta(days=days)
+    return _seconds(moment, zone)
 
 
 def _calendar(text: str, zone: tzinfo | None) -> float:

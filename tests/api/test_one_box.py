@@ -3,6 +3,7 @@
 import pytest
 
 from rota.api.site.stats import gpu_hours
+from rota.store.stats import Cohort
 from rota.testing.scene import BOB, Scene
 from tests.api.pretended import PretendedAgent
 from tests.api.running import Caller, Running
@@ -73,6 +74,10 @@ def test_stats_add_up_the_jobs_of_a_period_per_user(
     assert len(answer["longest"]) == 4
     only = caller.get("/stats?user=bob&longest=0").json
     assert ([row["user"] for row in only["items"]], only["longest"]) == (["bob"], [])
+    before = caller.get("/stats?since=1h&until=1m").json
+    assert (before["total"]["jobs"], before["longest"]) == (0, [])
+    assert caller.get("/stats?since=1h&project=vision").json["items"] == []
+    assert caller.get("/stats?since=1h").json["total"]["jobs"] == 7
 
 
 def test_gpu_hours_are_those_of_all_tries_and_of_what_still_runs() -> None:
@@ -85,13 +90,23 @@ def test_gpu_hours_are_those_of_all_tries_and_of_what_still_runs() -> None:
     scene.submit("bobs", gpus=1, actor=BOB)
     scene.pass_time(1800)
 
-    hours = gpu_hours(scene.cluster, 0.0, scene.now_s)
+    hours = gpu_hours(scene.cluster, Cohort(0.0), scene.now_s)
 
     assert hours == {"alice": pytest.approx(4.5), "bob": pytest.approx(0.5)}
-    assert [*gpu_hours(scene.cluster, 0.0, scene.now_s, "bob")] == ["bob"]
+    assert [*gpu_hours(scene.cluster, Cohort(0.0, user="bob"), scene.now_s)] == ["bob"]
 
 
-@pytest.mark.parametrize("query", ["period_s=0", "period_s=x", "longest=101", "user=" + "x" * 201])
+@pytest.mark.parametrize(
+    "query",
+    [
+        "period_s=0",
+        "period_s=x",
+        "longest=101",
+        "user=" + "x" * 201,
+        "since=soon",
+        "since=1h&until=2h",
+    ],
+)
 def test_stats_of_nonsense_are_refused(caller: Caller, query: str) -> None:
     assert caller.get(f"/stats?{query}").status == 400
 

@@ -153,6 +153,8 @@ def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monke
         (["sbmit"], "there is no command 'sbmit'; did you mean 'submit'?"),
         (["kill", "1"], "there is no command 'kill'; did you mean 'cancel'?"),
         (["ps"], "there is no command 'ps'; did you mean 'queue'?"),
+        (["sbatch", "x.sh"], "there is no command 'sbatch'; did you mean 'submit'?"),
+        (["help", "sbmit"], "there is no command 'sbmit'; did you mean 'submit'?"),
         (["frobnicate"], "there is no command 'frobnicate'; see 'rota --help'"),
         (["submit", "--gpu", "1", "--", "x"], "no such option '--gpu'"),
         (["submit", "--cpus", "x", "--", "y"], "'x' is not valid; expected a number of CPUs"),
@@ -183,15 +185,19 @@ def test_nothing_running_is_told_with_the_places_that_were_looked_at(rota, monke
         (["submit"], "nothing to run"),
         (["submit", "absent.sh"], "there is no script 'absent.sh' here"),
         (["run", "--array", "0-3", "--", "y"], "'rota run' follows one job"),
-        (["show"], "missing argument 'JOB'"),
+        (["show"], "missing argument 'JOB…'"),
         (["show", "1.5"], "expected a job id"),
         (["wait"], "missing argument"),
         (["wait", "--timeout", "soon", "1"], "'soon' is not valid"),
         (["cancel"], "which jobs? give ids, --all, or what they are"),
         (["cancel", "--all", "3"], "not both"),
         (["update", "3"], "nothing to change"),
-        (["update"], "expected one job"),
-        (["update", "3", "python", "x.py"], "expected one job"),
+        (["update"], "which job?"),
+        (["exec", "3", "python", "x.py"], "expected one job"),
+        (["cancel", "state:runing"], "did you mean running?"),
+        (["logs", "3-4", "--path"], "take one job"),
+        (["submit", "--after-ok", "3_[1-", "--", "y"], "expected a job id"),
+        (["why", "label:a=1+label:b=2"], "each condition once"),
         (["queue", "-s", "runing"], "did you mean running?"),
         (["queue", "--sort", "tme"], "did you mean time?"),
         (["queue", "--fields", "id,,x"], "expected words with commas"),
@@ -668,3 +674,26 @@ def test_every_command_has_a_help_page(rota):
 
         assert ended.code == 0
         assert "Usage: rota " + name in ended.out
+
+
+@pytest.mark.parametrize("verb", ["submit", "run"])
+@pytest.mark.parametrize(
+    ("option", "text", "why"),
+    [
+        ("--output", "file/out.txt", "/file is not a folder"),
+        ("--error", "file/deep/%x-%j.txt", "/file is not a folder"),
+        ("--output", "folder", "it is a folder"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_it_is_a_job(
+    fake, rota, tmp_path, monkeypatch, verb, option, text, why
+):
+    (tmp_path / "file").touch()
+    (tmp_path / "folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+
+    ended = rota(verb, option, text, "--", "true")
+
+    assert f"{option}: '{text}' cannot be written: " in ended.err
+    assert ended.err.endswith(f"{why}\n")
+    assert (ended.code, fake.asked) == (exits.USAGE, [])

@@ -80,6 +80,7 @@ def test_an_update_takes_the_number_of_nodes_back(fake: Any, rota: Any) -> None:
 @pytest.mark.parametrize("words", [("drain",), ("node", "drain")])
 def test_a_drain_is_asked_for_with_its_wishes(fake: Any, rota: Any, words: tuple[str, ...]) -> None:
     fake.routes["POST /nodes/n1:drain"] = {"name": "n1"}
+    fake.routes["GET /jobs"] = {"items": [], "cursor": None}
 
     ended = rota(*words, "n1", "--migrate", "--deadline", "now+1h", "-r", "fans")
 
@@ -87,6 +88,23 @@ def test_a_drain_is_asked_for_with_its_wishes(fake: Any, rota: Any, words: tuple
     body = fake.asked[-1].body
     assert (body["migrate"], body["note"]) == (True, "fans")
     assert body["deadline_at"].endswith("Z")
+
+
+def test_a_drain_that_moves_jobs_of_others_asks_first_and_says_which(fake: Any, rota: Any) -> None:
+    there = {"id": 7, "ref": "7", "user": "bob", "nodes": ["n1"], "state": "running"}
+    elsewhere = {**there, "id": 8, "ref": "8", "nodes": ["n2"]}
+    fake.routes["GET /jobs"] = {"items": [there, elsewhere], "cursor": None}
+    fake.routes["POST /nodes/n1:drain"] = {"name": "n1"}
+    fake.routes["GET /nodes/n1"] = {"name": "n1", "state": "up"}
+
+    told = rota("drain", "n1", "--migrate", "--dry-run")
+    asked = rota("drain", "n1", "--migrate")
+    plain = rota("drain", "n1")
+
+    assert told.out == "would drain n1; of what runs there 7 (bob) may move\n"
+    assert "move or stop 1 job, 1 of them of bob? there is nobody to ask here: add" in asked.err
+    assert [one.method for one in fake.asked] == ["GET", "GET", "GET", "POST"]
+    assert (plain.code, rota("drain", "n1", "--migrate", "--yes").code) == (0, 0)
 
 
 def test_a_cordoned_node_is_drained_and_nothing_moves(fake: Any, rota: Any) -> None:

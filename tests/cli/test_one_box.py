@@ -4,6 +4,7 @@ import pytest
 
 from rota import config
 from rota.core.facts.errors import Rejected
+from tests.cli.fake_server import Answer
 
 GPU = {"node": "box", "index": 0, "uuid": "u0", "model": "A100", "memory_mb": 40960, "jobs": []}
 ROW = {
@@ -140,3 +141,48 @@ def test_settings_say_which_processes_do_not_count():
     assert config.parse("", "", {}).agent.foreign_threshold_mib == 0
     with pytest.raises(Rejected, match="lots"):
         config.parse('[agent]\nforeign_threshold = "lots"\n', "rota.toml", {})
+
+
+def test_stats_are_asked_for_from_when_to_when_and_of_a_project(fake, rota):
+    total = {"user": "", "jobs": 0, "states": {}, "mean_wait_s": None, "mean_run_s": None}
+    total |= {"success_rate": None, "gpu_hours": 0.0}
+    span = {"since": "2026-11-01T00:00:00Z", "until": "2026-11-02T00:00:00Z"}
+    fake.routes["GET /stats"] = {**span, "total": total, "items": [], "longest": []}
+
+    ended = rota(
+        "stats", "-p", "vision", "--since", "2026-11-01T00:00Z", "--until", "2026-11-02T00:00Z"
+    )
+
+    asked = fake.asked[0].query
+    assert (asked["project"], asked["since"], asked["until"]) == ("vision", *span.values())
+    assert ended.out.startswith("jobs submitted from 2026-11-0")
+
+
+def test_a_length_that_the_server_refuses_is_told_as_people_write_lengths(fake, rota):
+    allowed = "0 to 3600 (grace_max_s of this site)"
+    problem = {"detail": "grace_s: 345600 is not valid", "value": 345600, "allowed": allowed}
+    fake.routes["POST /jobs"] = Answer({**problem, "field": "grace_s", "code": "invalid"}, 400)
+
+    ended = rota("submit", "--grace", "4d", "--", "true")
+
+    assert ended.err == "rota: grace: 4d is not valid; 0 to 1h (grace_max_s of this site)\n"
+
+
+@pytest.mark.parametrize(
+    "words", ["stats --period 400d", "usage --period 400d", "quota set --default --period 400d"]
+)
+def test_a_period_beyond_what_is_known_is_refused_in_its_own_words(fake, rota, words):
+    ended = rota(*words.split())
+
+    assert "'400d' is not valid; expected at least 1s and at most 366d" in ended.err
+    assert not fake.asked
+
+
+@pytest.mark.parametrize(("text", "least"), [("1d", 86_400), ("3d", 3 * 86_400), ("2099-01-01", 1)])
+def test_a_token_is_valid_for_a_time_or_until_a_moment(fake, rota, text, least):
+    fake.routes["POST /tokens"] = Answer({"id": "t1", "token": "rota_t1_secret"}, 201)
+
+    rota("token", "create", "--expires", text)
+
+    assert fake.asked[0].body["expires_s"] >= least
+    assert "has passed" in rota("token", "create", "--expires", "yesterday").err

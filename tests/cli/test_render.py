@@ -12,9 +12,10 @@ from rota.cli.cluster.gpu_table import gpu_table
 from rota.cli.cluster.nodes import node_table
 from rota.cli.cluster.top_frame import TopSnapshot, frame
 from rota.cli.jobs.change import summary
-from rota.cli.jobs.queue import job_table, parse_states, tree_label
+from rota.cli.jobs.queue import job_table, tree_label
 from rota.cli.jobs.show import attempt_table, job_block, why_lines
 from rota.cli.shared import job_fields, render
+from rota.cli.shared.naming import parse_states
 from rota.client.errors import ClientError
 
 NOW_S = job_fields.seconds("2026-11-15T12:00:00Z")

@@ -13,7 +13,7 @@ from rota.client.errors import ClientError
 
 
 def fields(**given):
-    return option_fields(given, lambda text: int(text) if text.isdecimal() else text)
+    return option_fields(given, lambda text: [int(text) if text.isdecimal() else text])
 
 
 def test_amounts_go_out_in_the_units_of_the_interface():
@@ -289,6 +289,6 @@ def test_gpus_may_be_named_by_their_numbers():
 
 
 def test_licences_are_asked_for_by_name_and_count():
-    fields = option_fields({"license": ("matlab:2", "ansys")}, str)
+    fields = option_fields({"license": ("matlab:2", "ansys")}, list)
 
     assert fields["licenses"] == ["matlab:2", "ansys"]

@@ -133,6 +133,7 @@ class Box:
 
     def down(self, *args: str) -> None:
         """Stop everything; if that is refused, at least Rota itself."""
+        args = (*args, "--yes") if "--stop-jobs" in args else args
         if self.rota("down", *args, check=False).returncode:
             self.rota("down", check=False)
 

@@ -72,11 +72,12 @@ def test_run_says_why_it_waits_and_how_long_that_may_take(home: Box) -> None:
         text=True,
     )
     assert waiting.stderr is not None
-    line, hint = waiting.stderr.readline(), waiting.stderr.readline()
+    line, basis, hint = (waiting.stderr.readline() for _ in range(3))
     (home.work / "go").touch()
     out, rest = waiting.communicate(timeout=60)
 
     assert "is queued: not enough free cpus; expected to start in" in line
+    assert basis.startswith("rota: this rests on time limits and on what such jobs took before")
     assert hint == "rota: no --time was given; with a limit the job may start sooner\n"
     assert (out, rest) == ("done\n", "")
 
@@ -94,9 +95,10 @@ def test_the_line_of_a_waiting_run_is_kept_up_to_date_and_goes(home: Box) -> Non
         screen.until(b"all done")
 
         assert screen.left() == 0
-        submitted, line = waiting
+        submitted, *basis, line = waiting
         assert "is queued: not enough free cpus; expected to" in line
-        assert rendered(screen) == [submitted, "all done"]
+        assert " ".join(basis).startswith("rota: this rests on time limits")
+        assert rendered(screen) == [submitted, *basis, "all done"]
     finally:
         screen.close()
 

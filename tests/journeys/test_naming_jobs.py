@@ -94,6 +94,43 @@ def test_filters_choose_jobs_and_a_dry_run_only_names_them(home: Box) -> None:
     assert "not both" in home.refusal("cancel", str(other), "-s", "held")
 
 
+def test_every_verb_takes_ranges_labels_and_states(home: Box) -> None:
+    code = "echo hi {x}; exit {x}"
+    array = home.submit("--param", "x=0,1,2,3", "--label", "r=1", "--", "sh", "-c", code)
+    home.rota("wait", "label:r=1", check=False)
+
+    shown = json.loads(home.rota("show", f"{array}_[0,2]", "--json").stdout)
+    waited = home.rota("wait", f"{array}_0-1", check=False).stdout
+    after = home.submit("--hold", "--after-any", f"{array}_[0,2],state:failed+label:r=1", "--", "x")
+
+    assert [one["ref"] for one in shown] == [f"{array}_0", f"{array}_2"]
+    assert home.rota("why", f"{array}_0-1").stdout.startswith(f"{array}_0 completed\n{array}_1 ")
+    assert home.rota("logs", "state:failed+label:r=1").stdout == "".join(
+        f"{array}_{x}: hi {x}\n" for x in (1, 2, 3)
+    )
+    assert waited == f"{array}_0 completed\n{array}_1 failed (exit code 1)\n"
+    assert len(home.show(after)["depends_on"]) == 4
+
+
+def test_several_jobs_are_changed_and_done_again_at_once(home: Box) -> None:
+    array = home.submit("--param", "x=0,1,2,3", "--hold", "--", "echo", "{x}")
+    other = waiting(home, "--name", "other")
+
+    updated = home.rota("update", f"{array}_[1-2]", str(other), "--priority", "7").stdout
+    again = json.loads(home.rota("redo", f"{array}_[1,3]", "other", "--dry-run").stdout)
+
+    assert updated == f"updated {array}_1\nupdated {array}_2\nupdated {other}\n"
+    assert again[0]["parameters"] == {"names": ["x"], "rows": [["1"], ["3"]]}
+    assert again[1]["name"] == "other"
+    assert f"there is no job {array}_9" in home.refusal("redo", f"{array}_[8-9]").replace(
+        "_8", "_9"
+    )
+    home.rota("cancel", f"{array}_0")
+    assert f"job {array}_0 is cancelled already" in home.refusal("hold", f"{array}_0", exit_code=1)
+    assert f"rota release {array}_3" in home.rota("why", f"{array}_3").stdout
+    assert "there is no job python" in home.refusal("redo", str(other), "python", "train.py")
+
+
 def test_work_of_others_is_ended_after_a_yes_only(
     open_folder: Path, new_box: Callable[..., Box]
 ) -> None:
@@ -104,10 +141,29 @@ def test_work_of_others_is_ended_after_a_yes_only(
     mine = box.job(["true"], hold=True)
 
     refusal = box.refusal("cancel", "--all")
+    by_range = box.refusal("cancel", f"{theirs}-{mine}")
     done = box.rota("cancel", "--all", "--yes").stdout
 
     assert "cancel 2 jobs, 1 of them of nobody? there is nobody to ask here: add --yes" in refusal
+    assert "cancel 2 jobs, 1 of them of nobody?" in by_range
     assert done == f"cancelled {theirs}, {mine}\n"
+
+
+def test_running_work_of_others_is_stopped_with_the_service_after_a_yes_only(
+    open_folder: Path, new_box: Callable[..., Box]
+) -> None:
+    box = new_box(open_folder / "box")
+    box.up()
+    theirs = box.at(box.work, user="nobody").job(list(FOREVER))
+    box.reach(theirs, "running")
+
+    told = box.rota("down", "--stop-jobs", "--dry-run").stdout
+    asked = box.refusal("down", "--stop-jobs")
+
+    assert told.endswith(f"; would cancel {theirs} (nobody)\n")
+    assert "cancel 1 job, 1 of them of nobody? there is nobody to ask here: add --yes" in asked
+    assert state_of(box, theirs) == "running"
+    assert box.rota("down", "--stop-jobs", "--yes").stdout.startswith("stopped ")
 
 
 def test_moments_are_read_in_one_way(home: Box) -> None:
@@ -148,6 +204,20 @@ def test_tab_offers_jobs_nodes_queues_and_states(home: Box) -> None:
     assert not any(f"plain,{ended}" in line for line in completions(home, "cancel", ""))
     assert any(line.startswith(f"plain,{ended}\t") for line in completions(home, "show", ""))
     assert completions(home, "node", "drain", "b") == ["plain,box\tup"]
+
+
+def test_tab_offers_parents_and_the_jobs_that_can_be_entered(home: Box) -> None:
+    running = home.submit("--name", "served", "--", *FOREVER)
+    home.reach(running, "running")
+    held = waiting(home, "--name", "nightly")
+
+    parents = completions(home, "submit", "--after-ok", f"{running},")
+    inside = {verb: completions(home, verb, "") for verb in ("exec", "shell", "attach")}
+
+    assert f"plain,{running},{held}\tnightly (held)" in parents
+    assert all(f"plain,{running}\tserved (running)" in found for found in inside.values())
+    assert not any(f"plain,{held}" in line for found in inside.values() for line in found)
+    assert not "".join(completions(home, "exec", str(running), "--", ""))
     assert completions(home, "submit", "--queue", "def") == ["plain,default\tactive"]
     assert completions(home, "queue", "-s", "run") == ["plain,running"]
 

@@ -181,6 +181,7 @@ def test_a_node_that_is_removed_is_cut_off_and_its_job_goes_on_elsewhere_after_t
     site.join("good", token=made["token"])
     until(lambda: site.is_up("good"), "the other node")
 
+    told = site.head.rota("node", "remove", "bad", "--dry-run")
     asked = site.head.rota("node", "remove", "bad", check=False)
     removed = site.head.rota("node", "remove", "bad", "--yes")
     cut_off = said(site, "bad", "node bad was removed by an operator")
@@ -188,6 +189,8 @@ def test_a_node_that_is_removed_is_cut_off_and_its_job_goes_on_elsewhere_after_t
     until(lambda: len(site.witness("moved")) == 3, "the job to begin elsewhere")
 
     assert asked.returncode == 2
+    assert told.stdout == "would remove bad\n"
+    assert f"bad runs jobs {job}" in told.stderr
     assert f"bad runs jobs {job}" in asked.stderr
     assert "add --yes" in asked.stderr
     assert removed.stdout == "removed bad\n"

@@ -66,6 +66,24 @@ def test_the_unfinished_elements_of_an_array_keep_their_lines(home: Box) -> None
     assert any("2 completed" in line for line in shown)
 
 
+def test_why_of_an_array_says_what_runs_and_why_the_others_wait(home: Box) -> None:
+    code = "test $ROTA_ARRAY_INDEX = 0 || while :; do sleep 0.1; done; exit 1"
+    array = home.submit("--array", "0-3", "--cpus", "2", "--", "sh", "-c", code)
+    home.ended(f"{array}_0")
+    for index in (1, 2):
+        home.reach(f"{array}_{index}", "running")
+
+    told = home.rota("why", str(array)).stdout.splitlines()
+    home.rota("cancel", f"{array}_3")
+    later = home.rota("why", str(array)).stdout.splitlines()
+
+    assert told[0] == f"{array} has 1 queued, 2 running, 1 failed: not enough free cpus"
+    assert told[1] == "  running: elements 1-2 on box"
+    assert any("expected to start" in line for line in told)
+    assert later[0] == f"{array} has 2 running, 1 failed, 1 cancelled: elements 1-2 on box"
+    assert not any("free" in line for line in later)
+
+
 @pytest.mark.parametrize(
     ("options", "line"),
     [

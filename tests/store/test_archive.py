@@ -13,6 +13,7 @@ from rota.store.api import Batch, JobFilter
 from rota.store.archive import writing as archive
 from rota.store.archive.reading import open_archive
 from rota.store.open import open_store
+from rota.store.stats import Cohort
 from tests.store.builders import DAY_S, START_S, Log, array, job
 
 OLD_S = START_S - 30 * DAY_S
@@ -47,7 +48,7 @@ def test_jobs_arrays_and_the_log_come_back_as_they_were(sql_place, tmp_path):
     assert [*read.all_events()] == [*store.all_events()]
     assert [queue.name for queue in read.load().queues] == ["night"]
     assert read.load().tokens == []
-    assert read.job_sums(0.0)[0].jobs == 59
+    assert read.job_sums(Cohort(0.0))[0].jobs == 59
 
 
 def test_what_is_in_an_archive_is_not_written_again(sqlite_store, tmp_path):

@@ -6,6 +6,7 @@ from rota.core.facts.indices import IndexSet
 from rota.core.facts.job import Outcome
 from rota.core.facts.states import Cause, JobState
 from rota.store.api import Batch, JobFilter
+from rota.store.stats import Cohort
 from tests.store.builders import DAY_S, START_S, Log, array, job, spec
 
 
@@ -139,7 +140,7 @@ def test_many_threads_may_read_while_one_writes(store):
                 assert [one.id for one in listed] == sorted(one.id for one in listed)
                 store.events(limit=5)
                 store.count_states()
-                store.job_sums(0.0)
+                store.job_sums(Cohort(0.0))
         except BaseException as error:
             trouble.append(error)
 

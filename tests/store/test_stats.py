@@ -4,7 +4,7 @@ import pytest
 
 from rota.core.facts.states import JobState
 from rota.store.api import Batch
-from rota.store.stats import StateSums, longest, sums
+from rota.store.stats import Cohort, StateSums, longest, sums
 from tests.store.builders import DAY_S, START_S, job
 
 S = JobState
@@ -39,7 +39,7 @@ def _cancelled_before_its_start():
 
 
 def test_jobs_of_the_period_are_added_up_by_user_and_state(filled):
-    found = filled.job_sums(START_S - DAY_S)
+    found = filled.job_sums(Cohort(START_S - DAY_S))
 
     assert found == [
         StateSums("ann", S.COMPLETED, 2, started=2, wait_s=4.0, ran=2, run_s=30.0),
@@ -54,25 +54,36 @@ def test_jobs_of_the_period_are_added_up_by_user_and_state(filled):
 
 
 def test_a_user_can_be_chosen_and_a_longer_period_has_more(filled):
-    week = filled.job_sums(START_S, user="ann")
-    fortnight = filled.job_sums(START_S - 14 * DAY_S, user="ann")
+    week = filled.job_sums(Cohort(START_S, user="ann"))
+    fortnight = filled.job_sums(Cohort(START_S - 14 * DAY_S, user="ann"))
 
     assert sum(one.jobs for one in week) == 6
     assert sum(one.jobs for one in fortnight) == 7
     assert {one.user for one in week} == {"ann"}
 
 
+def test_a_time_with_an_end_and_a_project_have_no_others(store):
+    store.commit(Batch(jobs=[job(1, S.COMPLETED), job(2, S.COMPLETED, project="vision")]))
+
+    of_vision = store.job_sums(Cohort(0.0, project="vision"))
+    before = store.job_sums(Cohort(0.0, START_S))
+
+    assert [one.jobs for one in of_vision] == [1]
+    assert [one.id for one in store.longest_jobs(Cohort(0.0, project="vision"), now_s=0.0)] == [2]
+    assert before == []
+
+
 def test_a_period_without_jobs_has_no_sums(filled):
-    assert filled.job_sums(START_S + DAY_S) == []
-    assert filled.job_sums(START_S, user="nobody") == []
-    assert filled.longest_jobs(START_S + DAY_S, now_s=START_S) == []
+    assert filled.job_sums(Cohort(START_S + DAY_S)) == []
+    assert filled.job_sums(Cohort(START_S, user="nobody")) == []
+    assert filled.longest_jobs(Cohort(START_S + DAY_S), now_s=START_S) == []
 
 
 def test_the_longest_jobs_come_first_with_those_that_still_run(filled):
     now_s = START_S + 72
 
-    found = filled.longest_jobs(START_S, now_s=now_s, limit=4)
-    of_bob = filled.longest_jobs(START_S, user="bob", now_s=now_s)
+    found = filled.longest_jobs(Cohort(START_S), now_s=now_s, limit=4)
+    of_bob = filled.longest_jobs(Cohort(START_S, user="bob"), now_s=now_s)
 
     assert [one.id for one in found] == [4, 6, 9, 8]
     assert [one.id for one in of_bob] == [9, 8]
@@ -84,12 +95,15 @@ def test_a_job_that_waits_again_does_not_count_as_started(store):
     store.commit(Batch(jobs=[requeued]))
 
     assert requeued.state is S.QUEUED
-    assert store.job_sums(START_S) == [StateSums("ann", S.QUEUED, 1)]
-    assert store.longest_jobs(START_S, now_s=START_S + 99) == []
+    assert store.job_sums(Cohort(START_S)) == [StateSums("ann", S.QUEUED, 1)]
+    assert store.longest_jobs(Cohort(START_S), now_s=START_S + 99) == []
 
 
 def test_the_database_reads_only_the_jobs_of_the_period(sqlite_store):
-    for text, values in (sums(START_S, ""), longest(START_S, "ann", START_S, 5)):
+    for text, values in (
+        sums(Cohort(START_S)),
+        longest(Cohort(START_S, user="ann", project="x"), START_S, 5),
+    ):
         plan = sqlite_store.driver.read(f"EXPLAIN QUERY PLAN {text}", values)
         steps = " ".join(str(row[3]) for row in plan)
 

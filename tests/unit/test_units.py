@@ -1,7 +1,5 @@
 """Sizes, CPUs, times and moments: what is read, what is refused, and that printing is inverse."""
 
-from datetime import UTC, datetime
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -119,54 +117,6 @@ def test_a_duration_that_people_read_in_two_ways_is_refused_with_both_of_them():
         units.parse_duration_s("10:30")
 
 
-NOW_S = datetime(2026, 11, 15, 12, 0, tzinfo=UTC).timestamp()
-
-
-@pytest.mark.parametrize(
-    ("text", "moment"),
-    [
-        ("18:00", datetime(2026, 11, 15, 18, tzinfo=UTC)),
-        ("18:00:30", datetime(2026, 11, 15, 18, 0, 30, tzinfo=UTC)),
-        ("11:59", datetime(2026, 11, 16, 11, 59, tzinfo=UTC)),
-        ("12:00", datetime(2026, 11, 16, 12, tzinfo=UTC)),
-        ("2026-11-15T18:00", datetime(2026, 11, 15, 18, tzinfo=UTC)),
-        ("2026-11-15 18:00", datetime(2026, 11, 15, 18, tzinfo=UTC)),
-        ("2026-11-16", datetime(2026, 11, 16, tzinfo=UTC)),
-        ("2026-11-15T18:00:00Z", datetime(2026, 11, 15, 18, tzinfo=UTC)),
-        ("2026-11-15T18:00:00+02:00", datetime(2026, 11, 15, 16, tzinfo=UTC)),
-        ("now+2h", datetime(2026, 11, 15, 14, tzinfo=UTC)),
-        ("+90", datetime(2026, 11, 15, 12, 1, 30, tzinfo=UTC)),
-        ("NOW", datetime(2026, 11, 15, 12, tzinfo=UTC)),
-    ],
-)
-def test_a_moment_is_read_in_utc_when_no_offset_is_given(text, moment):
-    assert units.parse_when(text, NOW_S) == moment.timestamp()
-
-
-def test_a_moment_without_a_zone_is_read_in_the_zone_of_the_asker():
-    moment_s = units.parse_when("18:00", NOW_S, utc_offset_s=7200)
-
-    assert moment_s == datetime(2026, 11, 15, 16, tzinfo=UTC).timestamp()
-
-
-def test_the_next_time_the_clock_shows_an_hour_is_tomorrow_when_it_has_passed_there():
-    moment_s = units.parse_when("18:00", NOW_S, utc_offset_s=8 * 3600)
-
-    assert moment_s == datetime(2026, 11, 16, 10, tzinfo=UTC).timestamp()
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "", "soon", "25:00", "12:60", "1:2", "2026-13-01", "2026-11-31T10:00", "2026-11-15X10:00",
-        "now-1h", "now+", "now+soon", "tomorrow", "1700000000", "20261115",
-    ],
-)  # fmt: skip
-def test_a_moment_that_cannot_be_read_is_refused(text):
-    with pytest.raises(ValueError, match="is not valid; "):
-        units.parse_when(text, NOW_S)
-
-
 @given(st.integers(0, 1 << 40))
 def test_printed_memory_reads_back_as_the_same_number(mib):
     assert units.parse_memory_mib(units.format_mib(mib)) == mib
@@ -180,11 +130,6 @@ def test_printed_cpus_read_back_as_the_same_number(milli):
 @given(st.integers(0, units.MAX_DURATION_S))
 def test_a_printed_duration_reads_back_as_the_same_number(length_s):
     assert units.parse_duration_s(units.format_duration(length_s)) == length_s
-
-
-@given(st.integers(0, 4_000_000_000))
-def test_a_printed_moment_reads_back_as_the_same_moment(moment_s):
-    assert units.parse_when(units.format_when(moment_s), NOW_S, utc_offset_s=3600) == moment_s
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,9 @@ async def user_activity(
     ] = 7 * 86400,
 ) -> StatsView:
     """As `GET /stats` with `user`: states, waits and runs, GPU-hours, the longest jobs."""
-    view: StatsView = await stats.fn(request, user=name, period_s=period_s, longest=5)
+    view: StatsView = await stats.fn(
+        request, user=name, project="", period_s=period_s, since="", until="", longest=5
+    )
     return view
 
 
@@ -103,8 +105,10 @@ async def job_stats(
     request: Asking, limit: params.PartSize = None, cursor: params.Cursor = ""
 ) -> StatsView:
     """As `GET /stats` of the last seven days."""
-    week: dict[str, Any] = {"user": "", "period_s": 7 * 86400, "longest": 5}
-    view: StatsView = await stats.fn(request, **week, limit=limit, cursor=cursor)
+    week: dict[str, Any] = {"user": "", "project": "", "since": "", "until": "", "longest": 5}
+    view: StatsView = await stats.fn(
+        request, **week, period_s=7 * 86400, limit=limit, cursor=cursor
+    )
     return view
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
@@ -13,6 +14,7 @@ import click
 from rota.cli.shared import exits
 from rota.client.errors import ClientError, Refused, Unreachable
 from rota.core.facts.errors import Rejected, RotaError, Unavailable
+from rota.digits import is_digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -111,6 +113,11 @@ ELSEWHERE = {
     **dict.fromkeys(("add", "batch", "enqueue"), "submit"),
     **dict.fromkeys(("retry", "restart", "rerun"), "redo"),
     "template": "new",
+    # Those of Slurm are there after 'rota slurm install'; these are the nearest of ours.
+    **dict.fromkeys(("sbatch", "srun"), "submit"),
+    **dict.fromkeys(("squeue", "sacct"), "queue"),
+    **dict.fromkeys(("scancel",), "cancel"),
+    **dict.fromkeys(("sinfo",), "nodes"),
 }
 
 EPILOG = """\b
@@ -211,6 +218,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     try:
         status = cli.main(arguments, prog_name="rota", standalone_mode=False)
         sys.stdout.flush()
@@ -262,9 +271,24 @@ def one_line(error: Exception) -> str:
         named = "standard output" if _is_unwritten(error) else error.filename
         return f"{named}: {error.strerror}" if named else error.strerror
     text = error.format_message() if isinstance(error, click.ClickException) else str(error)
+    if isinstance(error, Refused):
+        text = _in_times(error) or text
     if isinstance(error, Refused) and error.code == "unauthenticated":
         text += f"; {_about_tokens()}"
     return " ".join(text.split()) or type(error).__name__
+
+
+def _in_times(error: Refused) -> str:
+    """A length that the server refused in seconds, as people write lengths; empty: it is none."""
+    value, allowed = str(error.problem.get("value")), error.problem.get("allowed")
+    if not (error.field.endswith("_s") and is_digits(value) and isinstance(allowed, str)):
+        return ""
+    from rota.core.words.units import format_duration
+
+    bounds = allowed.replace("expected a whole number <=", "at most")
+    bounds = bounds.replace("expected a whole number >=", "at least")
+    told = re.sub(r"\b[0-9]{2,}\b", lambda found: format_duration(int(found[0])), bounds)
+    return f"{error.field[:-2]}: {format_duration(int(value))} is not valid; {told}"
 
 
 def _about_tokens() -> str:

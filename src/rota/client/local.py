@@ -84,7 +84,7 @@ def guard(folder: str, remove: bool) -> int:
         return 1
     _tell(READY)
     _await_parent()
-    _rota("down", "--stop-jobs")
+    _rota("down", "--stop-jobs", "--yes")
     _clean(folder, remove)
     return 0
 

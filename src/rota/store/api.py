@@ -23,7 +23,7 @@ from rota.core.facts.tenant import Group, Project, Queue, Reservation, Secret, T
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from rota.store.stats import StateSums
+    from rota.store.stats import Cohort, StateSums
 
 
 class Batch(msgspec.Struct):
@@ -167,13 +167,11 @@ class Store(Protocol):
 
     def count_states(self) -> dict[JobState, int]: ...
 
-    def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
-        """How the jobs submitted since a moment fared, by user and state."""
+    def job_sums(self, wanted: Cohort) -> list[StateSums]:
+        """How the jobs submitted in a time fared, by user and state."""
 
-    def longest_jobs(
-        self, since_s: float, *, user: str = "", now_s: float, limit: int = 5
-    ) -> list[Job]:
-        """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
+    def longest_jobs(self, wanted: Cohort, *, now_s: float, limit: int = 5) -> list[Job]:
+        """Of the jobs submitted in a time those whose latest run was, or is, the longest."""
 
     def jobs_submitted(self, since_s: float, until_s: float, *, limit: int) -> Iterator[Job]:
         """The jobs that were submitted between two moments, the newest first."""

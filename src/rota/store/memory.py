@@ -23,6 +23,7 @@ from rota.store import rows, stats, unused
 from rota.store.api import AuditFilter, Batch, JobFilter, Snapshot
 from rota.store.disk import ArrayRow, DiskBatch, DiskFault, JobRow, MemoryDisk, ProcessDied, Tables
 from rota.store.errors import Contradiction
+from rota.store.stats import Cohort
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -162,26 +163,26 @@ class MemoryStore:
     def count_states(self) -> dict[JobState, int]:
         return dict(Counter(row.state for row in self._job_rows()))
 
-    def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
-        """How the jobs submitted since a moment fared, by user and state."""
-        return stats.add_up(self._submitted_since(since_s, user))
+    def job_sums(self, wanted: Cohort) -> list[StateSums]:
+        """How the jobs submitted in a time fared, by user and state."""
+        return stats.add_up(self._submitted(wanted))
 
-    def longest_jobs(
-        self, since_s: float, *, user: str = "", now_s: float, limit: int = 5
-    ) -> list[Job]:
-        """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
-        jobs = self._submitted_since(since_s, user)
+    def longest_jobs(self, wanted: Cohort, *, now_s: float, limit: int = 5) -> list[Job]:
+        """Of the jobs submitted in a time those whose latest run was, or is, the longest."""
+        jobs = self._submitted(wanted)
         ran = [job for job in jobs if job.started_s and job.state in stats.RUN_STATES]
         return sorted(ran, key=lambda job: (-stats.run_s_of(job, now_s), job.id))[:limit]
 
     def jobs_submitted(self, since_s: float, until_s: float, *, limit: int) -> Iterator[Job]:
         """The jobs that were submitted between two moments, the newest first."""
-        found = [job for job in self._submitted_since(since_s, "") if job.submitted_s < until_s]
+        found = self._submitted(Cohort(since_s, until_s))
         yield from sorted(found, key=lambda job: (-job.submitted_s, job.id))[:limit]
 
-    def _submitted_since(self, since_s: float, user: str) -> list[Job]:
-        chosen = [row for row in self._job_rows() if row.submitted_s >= since_s]
-        return [rows.decode_job(row.body) for row in chosen if user in ("", row.user)]
+    def _submitted(self, wanted: Cohort) -> list[Job]:
+        since_s, until_s = wanted.since_s, wanted.until_s
+        chosen = [row for row in self._job_rows() if since_s <= row.submitted_s < until_s]
+        jobs = [rows.decode_job(row.body) for row in chosen]
+        return [job for job in jobs if wanted.has(job.submitted_s, job.spec.user, job.spec.project)]
 
     def _job_rows(self) -> list[JobRow]:
         """As of now: a commit in another thread must not change what is being gone through."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rota.core.facts.job import Job
     from rota.store.driver import DatabaseDriver
     from rota.store.statements import Statement
-    from rota.store.stats import StateSums
+    from rota.store.stats import Cohort, StateSums
 
 EVENTS_PER_READ = 5000
 _FINAL = ", ".join(f"'{state}'" for state in rows.FINAL_STATES)
@@ -216,16 +216,14 @@ class SqlStore:
         found = self.driver.read("SELECT state, count(*) FROM jobs GROUP BY state")
         return {JobState(state): count for state, count in found}
 
-    def job_sums(self, since_s: float, *, user: str = "") -> list[StateSums]:
-        """How the jobs submitted since a moment fared, by user and state."""
-        text, values = stats.sums(since_s, user)
+    def job_sums(self, wanted: Cohort) -> list[StateSums]:
+        """How the jobs submitted in a time fared, by user and state."""
+        text, values = stats.sums(wanted)
         return stats.sums_of(self.driver.read(text, values))
 
-    def longest_jobs(
-        self, since_s: float, *, user: str = "", now_s: float, limit: int = 5
-    ) -> list[Job]:
-        """Of the jobs submitted since a moment those whose latest run was, or is, the longest."""
-        text, values = stats.longest(since_s, user, now_s, limit)
+    def longest_jobs(self, wanted: Cohort, *, now_s: float, limit: int = 5) -> list[Job]:
+        """Of the jobs submitted in a time those whose latest run was, or is, the longest."""
+        text, values = stats.longest(wanted, now_s, limit)
         return [self._job(row) for row in self.driver.read(text, values)]
 
     def jobs_submitted(self, since_s: float, until_s: float, *, limit: int) -> Iterator[Job]:

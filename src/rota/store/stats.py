@@ -8,7 +8,8 @@ rows and are not counted here.
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from math import inf
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
@@ -29,6 +30,7 @@ RUN_STATES: tuple[JobState, ...] = tuple(
 #: Not the bare column: SQLite would follow the index of users (or of states) through all of
 #: history, where the one of submission times leads straight to the period.
 _USER = "user_id || ''"
+_PROJECT = "project || ''"
 _RUN = ", ".join(f"'{state}'" for state in RUN_STATES)
 
 
@@ -67,9 +69,22 @@ class StatsRow(msgspec.Struct):
     promises_broken: int = 0
 
 
-def sums(since_s: float, user: str) -> tuple[str, list[Any]]:
+class Cohort(NamedTuple):
+    """Jobs by when and for whom they were submitted; an empty name is everybody's."""
+
+    since_s: float
+    until_s: float = inf
+    user: str = ""
+    project: str = ""
+
+    def has(self, submitted_s: float, user: str, project: str) -> bool:
+        in_time = self.since_s <= submitted_s < self.until_s
+        return in_time and self.user in ("", user) and self.project in ("", project)
+
+
+def sums(wanted: Cohort) -> tuple[str, list[Any]]:
     """The statement that gives rows for ``sums_of``, and its values."""
-    where, values = _chosen(since_s, user)
+    where, values = _chosen(wanted)
     wait = f"CASE WHEN state IN ({_RUN}) THEN started_at - created_at END"
     run = "completed_at - started_at"
     text = (
@@ -80,17 +95,17 @@ def sums(since_s: float, user: str) -> tuple[str, list[Any]]:
     return text, values
 
 
-def gpu_hours(read: Read, since_s: float, user: str = "") -> dict[str, float]:
+def gpu_hours(read: Read, wanted: Cohort) -> dict[str, float]:
     """What the latest tries of the jobs of a period held, by user."""
-    where, values = _chosen(since_s, user)
+    where, values = _chosen(wanted)
     held = "sum((completed_at - started_at) * gpu_count) / 3600.0"
     found = read(f"SELECT user_id, {held} FROM jobs WHERE {where} GROUP BY user_id", values)
     return {name: hours or 0.0 for name, hours in found}
 
 
-def longest(since_s: float, user: str, now_s: float, limit: int) -> tuple[str, list[Any]]:
+def longest(wanted: Cohort, now_s: float, limit: int) -> tuple[str, list[Any]]:
     """The statement that gives the bodies of the jobs that ran longest, what still runs too."""
-    where, values = _chosen(since_s, user)
+    where, values = _chosen(wanted)
     text = (
         f"SELECT {JOB_BODY} FROM jobs WHERE {where}"
         f" AND state || '' IN ({_RUN}) AND started_at IS NOT NULL"
@@ -105,10 +120,15 @@ def submitted(since_s: float, until_s: float, limit: int) -> tuple[str, list[Any
     return f"{text} ORDER BY created_at DESC, id LIMIT ?", [since_s, until_s, limit]
 
 
-def _chosen(since_s: float, user: str) -> tuple[str, list[Any]]:
-    if user:
-        return f"created_at >= ? AND {_USER} = ?", [since_s, user]
-    return "created_at >= ?", [since_s]
+def _chosen(wanted: Cohort) -> tuple[str, list[Any]]:
+    conditions: list[tuple[str, Any]] = [("created_at >= ?", wanted.since_s)]
+    if wanted.until_s < inf:
+        conditions.append(("created_at < ?", wanted.until_s))
+    if wanted.user:
+        conditions.append((f"{_USER} = ?", wanted.user))
+    if wanted.project:
+        conditions.append((f"{_PROJECT} = ?", wanted.project))
+    return " AND ".join(text for text, _ in conditions), [value for _, value in conditions]
 
 
 def sums_of(rows: Iterable[Any]) -> list[StateSums]:

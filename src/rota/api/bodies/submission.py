@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import UTC
 from functools import partial
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -23,7 +24,8 @@ from rota.core.facts.indices import IndexRun, parse_indices
 from rota.core.facts.job import JobSpec, RestartPolicy
 from rota.core.facts.notices import TARGETS_MAX
 from rota.core.facts.parents import Dependency, DependencyKind
-from rota.core.words.units import BANDS, parse_when
+from rota.core.words.units import BANDS
+from rota.moments import parse_moment
 from rota.settings.limits import UserLimits
 from rota.settings.notify import Notify
 
@@ -310,9 +312,10 @@ def moment(field: str, asked: float | str, desk: Desk) -> float:
     if not asked:
         return 0.0
     try:
-        return parse_when(asked, desk.now_s())
-    except (ValueError, OverflowError):
-        raise Rejected.bad(field, asked, "seconds since 1970, or 2026-11-15T18:00:00Z") from None
+        return parse_moment(asked, desk.now_s(), UTC)
+    except ValueError as error:
+        allowed = f"{error}, or seconds since 1970"
+        raise Rejected(f"{field}: {allowed}", field=field, value=asked) from None
 
 
 def deadline(asked: float | str, desk: Desk) -> float:

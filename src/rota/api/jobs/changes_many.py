@@ -45,9 +45,11 @@ async def _select(request: Asking, verb: str, preview: bool) -> ChangedView:
         raise Rejected.because("hold", True, "only :requeue takes it")
     refused: list[RefusalView] = []
     ids: list[int] = []
+    named: dict[int, str] = {}
     for ref in asked.ids:
         try:
             ids.append(await resolve(context.host, ref))
+            named[ids[-1]] = str(ref)
         except Rejected as error:
             refused.append(RefusalView(ref, error.detail))
     extra: dict[str, Any] = {"hold": asked.hold} if verb == "requeue" else {}
@@ -63,7 +65,16 @@ async def _select(request: Asking, verb: str, preview: bool) -> ChangedView:
             else await host.ask(command)
         )
         changed = done.changed
-        refused += [RefusalView(entry.id, entry.reason) for entry in done.refused]
+        # Of an array that is over nothing here knows its elements by name but who asked.
+        refused += [
+            RefusalView(
+                entry.id,
+                entry.reason.replace(
+                    f"job {entry.id} ", f"job {named.get(entry.id, entry.id)} ", 1
+                ),
+            )
+            for entry in done.refused
+        ]
     cluster = context.host.cluster
     return ChangedView(list(changed), [known_ref(cluster, item) for item in changed], refused)
 

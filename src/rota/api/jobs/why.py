@@ -25,8 +25,9 @@ from rota.controller.tick.endings import words_for
 from rota.core.facts.array import Array
 from rota.core.facts.errors import Busy, Conflict, IllegalMove, Rejected
 from rota.core.facts.job import Job
-from rota.core.facts.states import FINAL, Cause, JobState
+from rota.core.facts.states import ACTIVE, FINAL, Cause, JobState
 from rota.core.facts.tenant import Access, Actor
+from rota.core.words.units import format_indices
 from rota.scheduling.answers.advice import AskerRights, explain_and_advise
 from rota.scheduling.answers.explain import describe_end, explain
 from rota.scheduling.answers.explain_past import explain_at
@@ -40,6 +41,8 @@ if TYPE_CHECKING:
     from rota.scheduling.answers.explain import Explanation
     from rota.store.api import Store
 
+#: The most nodes that a line names.
+NODES_NAMED = 5
 #: A longer log is not folded for one question.
 LOG_MAX = 200_000
 At = Annotated[
@@ -73,6 +76,8 @@ class WhyView(msgspec.Struct):
     last_lines: list[str] = []
     #: Of a job that waits for room: when it will probably start. Null: nobody can say.
     foretold: ForetoldView | None = None
+    #: Of an array that has not ended: how many elements are in which state.
+    elements: dict[str, int] = {}
     #: Of an array: its elements that failed, by what ended them.
     failures: list[FailureView] = []
 
@@ -114,6 +119,7 @@ async def why(request: Asking, job_id: params.JobPath, at: At = "") -> WhyView:
     answer.ref = ref_of(found) if isinstance(found, Job) else str(found.id)
     answer.reason = with_refs(host.cluster, answer.reason)
     answer.lines = [with_refs(host.cluster, line) for line in answer.lines]
+    answer.help = [with_refs(host.cluster, line) for line in answer.help]
     if isinstance(found, Array) and not at:
         answer.failures = await failures(context, actor, found)
     return answer
@@ -183,9 +189,43 @@ def _told(context: Context, found: Job | Array, say: Callable[..., Explanation])
     if state is None or state in FINAL:
         line = f"it has ended: {state or JobState.COMPLETED}"
         return WhyView(found.id, state or JobState.COMPLETED, line, [line], [])
+    if isinstance(found, Array):
+        return _array_told(context, found, state, say)
     told = say(found.id, host.clock.now_s())
     lines = [*told.lines, *_of_pilots(context, found.id)]
     return WhyView(found.id, state, told.reason, lines, told.help, told.tree)
+
+
+def _array_told(
+    context: Context, array: Array, state: JobState, say: Callable[..., Explanation]
+) -> WhyView:
+    """What runs of it, and why the others wait: those that nothing has touched, or else the first
+    of them that waits again."""
+    host = context.host
+    cluster = host.cluster
+    open_ = [cluster.jobs[item] for item in sorted(cluster.families.unfinished.get(array.id, ()))]
+    running = [job for job in open_ if job.state in ACTIVE]
+    counts = {str(one): count for one, count in cluster.count_elements(array).items() if count}
+    waiting = (
+        array.id
+        if len(array.pending())
+        else next((job.id for job in open_ if job.state not in ACTIVE), 0)
+    )
+    lines = [_running_line(running)] if running else []
+    if not waiting:
+        return WhyView(array.id, state, lines[0], lines, [], elements=counts)
+    told = say(waiting, host.clock.now_s())
+    lines += [*told.lines, *_of_pilots(context, array.id)]
+    return WhyView(array.id, state, told.reason, lines, told.help, told.tree, elements=counts)
+
+
+def _running_line(running: list[Job]) -> str:
+    """``running: elements 0-1,4 on a, b``."""
+    nodes = sorted({one.allocation.node for job in running for one in job.live_attempts})
+    shown = ", ".join(nodes[:NODES_NAMED]) + (", …" if len(nodes) > NODES_NAMED else "")
+    indices = format_indices(sorted(job.array_index for job in running))
+    which = "element" if len(running) == 1 else "elements"
+    return f"running: {which} {indices}" + (f" on {shown}" if shown else "")
 
 
 def _of_pilots(context: Context, item: int) -> list[str]:

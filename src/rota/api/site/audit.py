@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import Annotated
 
 import msgspec
@@ -14,7 +15,7 @@ from rota.api.views.lookup import ID_MAX
 from rota.api.views.paging import Listed
 from rota.api.views.times import Moment, when
 from rota.core.facts.errors import Rejected
-from rota.core.words.units import parse_when
+from rota.moments import parse_past
 from rota.store.api import AuditFilter
 
 
@@ -56,9 +57,9 @@ async def show_audit(
     """Reads of logs and requests, visits to terminals and refusals are in it, too."""
     host = context_of(request).host
     try:
-        since_s = parse_when(since, host.clock.now_s()) if since else 0.0
-    except (ValueError, OverflowError):
-        raise Rejected.bad("since", since, "a moment such as 2026-11-15T18:00:00Z") from None
+        since_s = parse_past(since, host.clock.now_s(), UTC) if since else 0.0
+    except ValueError as error:
+        raise Rejected(f"since: {error}", field="since", value=since) from None
     await host.audit.flush()
     wanted = AuditFilter(user, action, object, since_s)
     older = params.parse_cursor(cursor) or before

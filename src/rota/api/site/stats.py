@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from math import inf
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -11,14 +12,14 @@ from litestar.params import QueryParameter
 
 from rota.api import params
 from rota.api.context import Asking, context_of
-from rota.api.site.usage import usage_rows
+from rota.api.site.usage import span_of, usage_rows
 from rota.api.views.paging import Listed, ListPart
 from rota.api.views.times import Moment, when
 from rota.api.views.views import ref_of
 from rota.controller.launches.launch import fill_in
 from rota.core.derived.usage import DAYS_KEPT
 from rota.core.facts.states import JobState
-from rota.store.stats import StateSums, StatsRow, by_user, run_s_of, stats_row
+from rota.store.stats import Cohort, StateSums, StatsRow, by_user, run_s_of, stats_row
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
@@ -47,11 +48,11 @@ class StatsView(Listed):
     longest: list[LongView]
 
 
-def _untouched(cluster: Cluster, since_s: float, user: str) -> list[StateSums]:
+def _untouched(cluster: Cluster, wanted: Cohort) -> list[StateSums]:
     """Elements of arrays that nothing has touched: they have no rows in the store."""
     found = []
     for array in cluster.arrays.values():
-        if array.submitted_s < since_s or user not in ("", array.spec.user):
+        if not wanted.has(array.submitted_s, array.spec.user, array.spec.project):
             continue
         if waiting := len(array.pending()):
             state = JobState.HELD if array.held else JobState.QUEUED
@@ -62,20 +63,24 @@ def _untouched(cluster: Cluster, since_s: float, user: str) -> list[StateSums]:
     return found
 
 
-def gpu_hours(cluster: Cluster, since_s: float, now_s: float, user: str = "") -> dict[str, float]:
-    """What each user's jobs held since a moment, whatever project they were for."""
+def gpu_hours(cluster: Cluster, wanted: Cohort, now_s: float) -> dict[str, float]:
+    """What each user's jobs held in a time; without a project, for whatever project they were."""
     hours: dict[str, float] = defaultdict(float)
-    for used in usage_rows(cluster, since_s, now_s):
-        if user in ("", used.user):
+    until_s = wanted.until_s if wanted.until_s < now_s else None
+    for used in usage_rows(cluster, wanted.since_s, now_s, until_s):
+        if wanted.user in ("", used.user) and wanted.project in ("", used.project):
             hours[used.user] += used.period.gpu_hours
     return hours
 
 
-def _promises(cluster: Cluster, since_s: float) -> dict[str, tuple[int, int]]:
-    """Promises kept and broken since the day of a moment, by user."""
+def _promises(cluster: Cluster, wanted: Cohort) -> dict[str, tuple[int, int]]:
+    """Promises kept and broken in the days of a time, by user."""
     found: dict[str, tuple[int, int]] = {}
     for usage in cluster.accounts.usage.values():
-        before, more = found.get(usage.user, (0, 0)), usage.promises_since(since_s)
+        if wanted.user not in ("", usage.user) or wanted.project not in ("", usage.project):
+            continue
+        before = found.get(usage.user, (0, 0))
+        more = usage.promises_between(wanted.since_s, wanted.until_s)
         found[usage.user] = (before[0] + more[0], before[1] + more[1])
     return found
 
@@ -96,9 +101,12 @@ def _long_view(job: Job, now_s: float) -> LongView:
 async def stats(
     request: Asking,
     user: Annotated[str, QueryParameter(description="Only this user", max_length=200)] = "",
+    project: Annotated[str, QueryParameter(description="Only this project", max_length=200)] = "",
     period_s: Annotated[
         int, QueryParameter(description="The period in seconds", ge=1, le=DAYS_KEPT * 86400)
     ] = 7 * 86400,
+    since: Annotated[str, QueryParameter(description="When it begins, instead")] = "",
+    until: Annotated[str, QueryParameter(description="When it ends; empty: now")] = "",
     longest: Annotated[
         int, QueryParameter(description="How many of the longest jobs", ge=0, le=100)
     ] = 5,
@@ -108,30 +116,32 @@ async def stats(
     """Jobs submitted in the period: states, mean wait and run, success rate, the longest."""
     host = context_of(request).host
     now_s = host.clock.now_s()
-    since_s = now_s - period_s
+    since_s, until_s = span_of(since, until, period_s, now_s)
+    # What is submitted in this very moment belongs to a period up to now.
+    wanted = Cohort(since_s, until_s if until_s < now_s else inf, user, project)
 
     def look(store: Store) -> tuple[list[StateSums], list[Job]]:
         return (
-            store.job_sums(since_s, user=user),
-            store.longest_jobs(since_s, user=user, now_s=now_s, limit=longest),
+            store.job_sums(wanted),
+            store.longest_jobs(wanted, now_s=now_s, limit=longest),
         )
 
     sums, long_ones = await host.read(look)
-    sums = [*sums, *_untouched(host.cluster, since_s, user)]
-    hours = gpu_hours(host.cluster, since_s, now_s, user)
+    sums = [*sums, *_untouched(host.cluster, wanted)]
+    hours = gpu_hours(host.cluster, wanted, now_s)
     theirs = by_user(sums)
     names = sorted({*theirs, *(name for name, used in hours.items() if used)})
     page, after = ListPart(limit, cursor).of(names, str)
-    promised = _promises(host.cluster, since_s)
+    promised = _promises(host.cluster, wanted)
     rows = [stats_row(name, theirs.get(name, []), hours.get(name, 0.0)) for name in page]
     total = stats_row("", sums, sum(hours.values()))
     for row in rows:
         row.promises_kept, row.promises_broken = promised.get(row.user, (0, 0))
-    mine = [told for name, told in promised.items() if user in ("", name)]
-    total.promises_kept, total.promises_broken = (sum(told[at] for told in mine) for at in (0, 1))
+    kept, broken = (sum(told[at] for told in promised.values()) for at in (0, 1))
+    total.promises_kept, total.promises_broken = kept, broken
     return StatsView(
         since=when(since_s),
-        until=when(now_s),
+        until=when(until_s),
         total=total,
         items=rows,
         cursor=after,

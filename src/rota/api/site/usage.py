@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC
 from typing import TYPE_CHECKING, Annotated
 
 import msgspec
@@ -20,7 +21,7 @@ from rota.controller.commands.commands import ForgetUsage
 from rota.core.derived.holdings import price_of, uncharged_s
 from rota.core.derived.usage import DAY_S, DAYS_KEPT, Spent, Usage, rate_of, usage_key
 from rota.core.facts.errors import Rejected
-from rota.core.words.units import parse_when
+from rota.moments import parse_past
 from rota.scheduling.order.fairshare import ShareRow, shares_of
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Quota
 
 HOUR_S = 3600.0
+
+#: A year ago on the asker's clock is a little longer ago when it is heard.
+LATE_S = 60.0
 
 
 class SpentView(msgspec.Struct):
@@ -176,11 +180,21 @@ def _share_view(row: ShareRow) -> ShareView:
     )
 
 
+def span_of(since: str, until: str, period_s: int, now_s: float) -> tuple[float, float]:
+    """From when to when: as it is said, or a period up to the end."""
+    until_s = min(now_s, _moment("until", until, now_s) if until else now_s)
+    since_s = _moment("since", since, now_s) if since else until_s - period_s
+    if not now_s - DAYS_KEPT * DAY_S - LATE_S <= since_s < until_s:
+        allowed = f"a period begins before it ends, and {DAYS_KEPT} days ago at the most"
+        raise Rejected.because("since", since or period_s, allowed)
+    return since_s, until_s
+
+
 def _moment(name: str, text: str, now_s: float) -> float:
     try:
-        return parse_when(text, now_s)
-    except (ValueError, OverflowError):
-        raise Rejected.bad(name, text, "a moment such as 2026-11-15T18:00:00Z") from None
+        return parse_past(text, now_s, UTC)
+    except ValueError as error:
+        raise Rejected(f"{name}: {error}", field=name, value=text) from None
 
 
 @get("/usage", summary="Who uses how much, and who is entitled to what", opt={"right": "read"})
@@ -199,12 +213,7 @@ async def usage(
     """Use in a period, what fair share remembers, and targets; days are counted in UTC."""
     host = context_of(request).host
     now_s = host.clock.now_s()
-    until_s = min(now_s, _moment("until", until, now_s) if until else now_s)
-    since_s = _moment("since", since, now_s) if since else until_s - period_s
-    if not now_s - DAYS_KEPT * DAY_S <= since_s < until_s:
-        raise Rejected.because(
-            "since", since, f"a period begins before it ends, and {DAYS_KEPT} days ago at the most"
-        )
+    since_s, until_s = span_of(since, until, period_s, now_s)
     rows = usage_rows(host.cluster, since_s, now_s, until_s if until else None)
     shares = shares_of(host.cluster, now_s)
     budgets = budget_views(host.cluster, now_s)

@@ -10,8 +10,9 @@ from rota.core.facts.indices import index_at
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
 
-#: Where a line of a reason names jobs by number.
-_NAMED = re.compile(r"(?:(?<=\bjob )|(?<=\bjobs )|(?<=of it: ))[0-9]+(?:, [0-9]+)*")
+#: Where a line of a reason, or of advice, names jobs by number.
+_VERBS = "|".join(rf"(?<=\brota {verb} )" for verb in ("cancel", "release", "resume", "update"))
+_NAMED = re.compile(rf"(?:(?<=\bjob )|(?<=\bjobs )|(?<=of it: )|{_VERBS})[0-9]+(?:, [0-9]+)*")
 _NUMBER = re.compile(r"[0-9]+")
 
 

@@ -55,7 +55,8 @@ def rotate(names: tuple[str, ...], as_json: bool) -> None:
 @node.command(short_help="Cut nodes off and forget them.")
 @click.argument("names", nargs=-1, required=True, type=types.Nodes(), callback=types.flat)
 @click.option("--yes", "-y", is_flag=True, help="Do not ask first.")
-def remove(names: tuple[str, ...], yes: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Only say what would be given up.")
+def remove(names: tuple[str, ...], yes: bool, dry_run: bool) -> None:
     """Cut the nodes NAMES off and forget them: their keys are refused from then on. For operators.
 
     What runs there is given up when the lease of the node is over, and goes on elsewhere by the
@@ -67,6 +68,9 @@ def remove(names: tuple[str, ...], yes: bool) -> None:
     for name in busy:
         jobs = ", ".join(map(str, known[name]["jobs"]))
         session.warn(f"{name} runs jobs {jobs}: they are given up when its lease is over")
+    if dry_run:
+        click.echo(f"would remove {', '.join(names)}")
+        return
     if busy:
         confirm(f"remove {', '.join(names)}", yes)
     tokens = {entry["id"]: entry for entry in items(client.get("/tokens"))}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -11,6 +11,7 @@ from rota.cli.cluster.gpu_table import brief_mib, gpu_table
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.jobs.show import items
 from rota.cli.shared import render, session, types
+from rota.cli.shared.asking import confirm_ends, each_of
 from rota.cli.shared.job_fields import local_time
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.http import segment
@@ -18,6 +19,9 @@ from rota.core.facts.errors import Rejected
 from rota.core.facts.indices import parse_indices
 from rota.core.words.units import format_when
 from rota.hostlist import natural
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
 
 #: No machine has more.
 DEVICES_MAX = 1024
@@ -251,22 +255,52 @@ def _node_pairs(node: dict[str, Any]) -> list[tuple[str, object]]:
     type=types.DEADLINE,
     help="What is still there then goes back into the queue: now+30m, 18:00.",
 )
+@click.option("-y", "--yes", is_flag=True, help="Do not ask where jobs are of others.")
+@click.option("--dry-run", is_flag=True, help="Only say which jobs are there.")
 @json_option
 def drain(
-    names: tuple[str, ...], reason: str, migrate: bool, deadline: float | None, as_json: bool
+    names: tuple[str, ...],
+    reason: str,
+    migrate: bool,
+    deadline: float | None,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Start nothing new on the nodes NAMES (n1 or n[1-4]); what runs there finishes.
 
     With --migrate, jobs that were submitted with --checkpoint-signal hear it, have their grace and
     wait for another node; others leave when they next report a checkpoint ('rota checkpoint'), and
     are asked for one if they named a --save-signal. 'rota node resume' puts nodes back.
+    --migrate and --deadline ask first where jobs of others run.
     """
+    client = session.connect()
+    moves = migrate or bool(deadline)
+    there = _jobs_on(client, names) if dry_run or (moves and not yes) else []
+    if dry_run:
+        for name in names:
+            client.get(f"/nodes/{segment(name)}")
+        kept = "may move" if migrate else "may be stopped" if deadline else "will finish"
+        click.echo(f"would drain {', '.join(names)}; {_foretold(there, kept)}")
+        return
+    if moves:
+        confirm_ends("move or stop", there, session.my_name(client), yes=yes)
     body: dict[str, Any] = {"note": reason} if reason else {}
     if migrate:
         body["migrate"] = True
     if deadline:
         body["deadline_at"] = format_when(deadline)
     _turn(names, "drain", body, as_json)
+
+
+def _jobs_on(client: Client, names: tuple[str, ...]) -> list[dict[str, Any]]:
+    """What runs on these nodes, or is about to."""
+    running = session.list_jobs(client, {"state": "scheduled,running"})
+    return [job for job in running if not set(names).isdisjoint(job.get("nodes") or ())]
+
+
+def _foretold(jobs: list[dict[str, Any]], what: str) -> str:
+    return f"of what runs there {each_of(jobs)} {what}" if jobs else "nothing runs there"
 
 
 @node.command(short_help="Start nothing new; what runs goes on.")

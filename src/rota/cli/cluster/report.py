@@ -15,6 +15,7 @@ from rota.cli.cluster.report_page import page
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import render, session
 from rota.cli.shared.options import json_option
+from rota.cli.shared.types import PERIOD_MAX_S
 from rota.core.facts.errors import Rejected
 from rota.core.facts.site.prices import money
 from rota.core.words.units import format_duration, parse_duration_s
@@ -74,9 +75,12 @@ def report(period: str, file: str | None, as_csv: bool, as_json: bool) -> None:
 
 def _length_s(text: str) -> int:
     try:
-        return parse_duration_s(text)
+        length_s = parse_duration_s(text)
     except ValueError:
-        raise Rejected.bad("period", text, "week, month or a duration such as 14d") from None
+        length_s = 0
+    if not 3600 <= length_s <= PERIOD_MAX_S:
+        raise Rejected.bad("period", text, "week, month, or a time of 1h to 366d")
+    return length_s
 
 
 def _write(file: str, text: str) -> None:

@@ -59,7 +59,7 @@ def reserve() -> None:
 @click.option("--user", help="For this user.")
 @click.option("--project", help="For the jobs of this project.")
 @click.option("--maintenance", is_flag=True, help="For nobody: nothing may run there then.")
-@click.option("--start", default="now", help="18:00, tomorrow 9:00, 2026-11-15T18:00.  [now]")
+@click.option("--start", default="now", help="18:00, tomorrow 9:00, 1h (from now).  [now]")
 @click.option("--duration", type=types.DURATION, help="How long: 4h, 2d.")
 @click.option("--until", help="When it ends, instead of --duration.")
 @_ZONE

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import time
+from math import inf
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import render, session, types
+from rota.cli.shared.job_fields import local_time
 from rota.cli.shared.options import json_option
-from rota.core.words.units import format_duration
+from rota.core.words.units import format_duration, format_when
+
+if TYPE_CHECKING:
+    from rota.store.stats import Cohort
 
 _USERS = (
     render.Column("USER", shrinks=True, least=5),
@@ -79,7 +84,12 @@ def _time(seconds: float | None) -> str:
 
 @click.command()
 @click.option("--user", "-u", help="Only this user.")
-@click.option("--period", type=types.DURATION, help="Up to 366d.  [default: 7d]")
+@click.option("--project", "-p", help="Only this project.")
+@click.option("--period", type=types.PERIOD, help="Up to 366d.  [default: 7d]")
+@click.option(
+    "--since", type=types.PAST, help="The period begins: 2026-11-01, mon 9:00, 30d (ago)."
+)
+@click.option("--until", type=types.PAST, help="It ends: 2026-12-01.  [default: now]")
 @click.option(
     "--longest",
     type=types.Number(0, 100),
@@ -94,26 +104,41 @@ def _time(seconds: float | None) -> str:
 )
 @json_option
 def stats(
-    user: str | None, period: int | None, longest: int, archive: Path | None, as_json: bool
+    user: str | None,
+    project: str | None,
+    period: int | None,
+    since: float | None,
+    until: float | None,
+    longest: int,
+    archive: Path | None,
+    as_json: bool,
 ) -> None:
     """Show how the jobs submitted in a period fared, per user.
 
     The wait is from submission to the start, the run from there to the end. SUCCESS leaves
     cancelled jobs out. GPU-H is what was used in the period.
     """
+    if since is not None and period is not None:
+        raise click.UsageError("--since and --period exclude each other")
+    whose = {"user": user or "", "project": project or ""}
     if archive is not None:
-        answer = _archived(archive, user or "", period, longest)
+        answer = _archived(archive, _span(since, until, period, **whose), longest)
     else:
+        bounds = {"since": since and format_when(since), "until": until and format_when(until)}
         period = period or WEEK_S
-        asked = session.connect()
-        answer = asked.get("/stats", user=user or None, period_s=period, longest=longest)
+        client = session.connect()
+        answer = client.get("/stats", **whose, period_s=period, **bounds, longest=longest)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
         return
     width = terminal_width()
     rows = answer["items"] + ([answer["total"]] if len(answer["items"]) != 1 else [])
-    when = f" submitted in the last {format_duration(period)}" if period else ""
-    click.echo(f"jobs{when}{f' in {archive}' if archive else ''}:")
+    if since is not None or until is not None:
+        span = f" submitted from {local_time(answer['since']) or 'the beginning'}"
+        span += f" to {local_time(answer['until']) or 'now'}"
+    else:
+        span = f" submitted in the last {format_duration(period)}" if period else ""
+    click.echo(f"jobs{span}{f' in {archive}' if archive else ''}:")
     click.echo("\n".join(stats_table(rows, width)))
     kept, broken = (answer["total"].get(f"promises_{how}", 0) for how in ("kept", "broken"))
     if kept or broken:
@@ -122,22 +147,33 @@ def stats(
         click.echo("\nthe longest:\n" + "\n".join(longest_table(answer["longest"], width)))
 
 
-def _archived(folder: Path, user: str, period: int | None, longest: int) -> dict[str, Any]:
+def _span(
+    since_s: float | None, until_s: float | None, period: int | None, user: str, project: str
+) -> Cohort:
+    from rota.store.stats import Cohort
+
+    end_s = until_s or time.time()
+    start_s = since_s or (end_s - period if period else 0.0)
+    return Cohort(start_s, until_s or inf, user, project)
+
+
+def _archived(folder: Path, wanted: Cohort, longest: int) -> dict[str, Any]:
     """The same answer out of files; hours of GPUs are those of the latest tries."""
     from rota.store.archive.reading import open_archive
     from rota.store.stats import by_user, gpu_hours, run_s_of, stats_row
 
     now_s = time.time()
-    since_s = now_s - period if period else 0.0
     store = open_archive(folder)
     try:
-        sums = store.job_sums(since_s, user=user)
-        long_ones = store.longest_jobs(since_s, user=user, now_s=now_s, limit=longest)
-        hours = gpu_hours(store.driver.read, since_s, user)
+        sums = store.job_sums(wanted)
+        long_ones = store.longest_jobs(wanted, now_s=now_s, limit=longest)
+        hours = gpu_hours(store.driver.read, wanted)
     finally:
         store.close()
     rows = [stats_row(name, own, hours.get(name, 0.0)) for name, own in by_user(sums).items()]
     return {
+        "since": format_when(wanted.since_s) if wanted.since_s else None,
+        "until": format_when(wanted.until_s) if wanted.until_s < inf else None,
         "total": msgspec.to_builtins(stats_row("", sums, sum(hours.values()))),
         "items": msgspec.to_builtins(rows),
         "longest": [

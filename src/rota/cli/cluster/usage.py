@@ -134,7 +134,7 @@ def _hours(hours: float) -> str:
 @click.command()
 @click.option("--user", "-u", help="Only this user.")
 @click.option("--project", "-p", help="Only this project.")
-@click.option("--period", type=types.DURATION, default="7d", help="Up to 366d.  [default: 7d]")
+@click.option("--period", type=types.PERIOD, default="7d", help="Up to 366d.  [default: 7d]")
 @click.option(
     "--since", type=types.PAST, help="The period begins: 2026-11-01, mon 9:00, 30d (ago)."
 )

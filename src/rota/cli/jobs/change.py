@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.jobs.queue import parse_states
 from rota.cli.shared import exits, session, types
-from rota.cli.shared.asking import confirm
-from rota.cli.shared.naming import chosen_jobs, jobs_named, told
+from rota.cli.shared.asking import confirm_ends
+from rota.cli.shared.naming import PATTERN, chosen_jobs, jobs_named, parse_states, told
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.http import segment
 
@@ -61,19 +60,23 @@ def _bodies(
     client: Client, verb: str, options: dict[str, Any], filters: dict[str, str]
 ) -> list[dict[str, object]]:
     """What the server is asked, in bundles. A question comes before work of others is ended."""
+    asks = verb in _ENDING and not options["yes"]
     if options["jobs"]:
         names = jobs_named(client, options["jobs"])
+        # What is named one by one is meant; a range may reach further than was thought.
+        ranged = asks and any(PATTERN.fullmatch(text) for text in options["jobs"])
+        if ranged and _may_reach_others(client):
+            confirm_ends(verb, _among(client, names), session.my_name(client), yes=False)
     else:
         whole: dict[str, object] = {"all": True}
         if not options["all"]:
             whole = {"user": filters.get("user")}
         simple = not filters or (filters.keys() == {"user"} and not options["all"])
-        asks = verb in _ENDING and not options["yes"]
         if simple and not asks:
             return [whole]
         jobs = _jobs(client, options, filters)
         if asks:
-            _ask(client, verb, jobs)
+            confirm_ends(verb, jobs, session.my_name(client), yes=False)
         if simple:
             return [whole]
         names = [_id(job) for job in jobs]
@@ -83,18 +86,23 @@ def _bodies(
 def _jobs(client: Client, options: dict[str, Any], filters: dict[str, str]) -> list[dict[str, Any]]:
     """Unfinished jobs that pass the filters; one's own, unless it is said whose."""
     if "user" not in filters:
-        everybody = options["all"] and client.get("/status")["access"] in ("admin", "operator")
+        everybody = options["all"] and _may_reach_others(client)
         filters = filters if everybody else filters | {"user": session.my_name(client)}
     return chosen_jobs(client, filters)
 
 
-def _ask(client: Client, verb: str, jobs: list[dict[str, Any]]) -> None:
-    mine = session.my_name(client)
-    others = [job for job in jobs if job["user"] != mine]
-    if others:
-        people = sorted({str(job["user"]) for job in others})
-        named = ", ".join(people[:5]) + (" and others" if len(people) > 5 else "")
-        confirm(f"{verb} {len(jobs)} jobs, {len(others)} of them of {named}", yes=False)
+def _among(client: Client, names: list[int | str]) -> list[dict[str, Any]]:
+    """The unfinished ones of some jobs; elements of an array that wait together are one."""
+    wanted = set(names)
+    return [
+        job
+        for job in chosen_jobs(client, {})
+        if not wanted.isdisjoint((job["id"], job.get("array_id"), job["ref"]))
+    ]
+
+
+def _may_reach_others(client: Client) -> bool:
+    return client.get("/status")["access"] in ("admin", "operator")
 
 
 def _id(job: dict[str, Any]) -> int:
@@ -140,7 +148,9 @@ def _selecting(command: Any) -> Any:  # noqa: ANN401 - decorates any command
         quiet_option,
         json_option,
         click.option("--dry-run", is_flag=True, help="Only say which jobs are meant."),
-        click.option("-y", "--yes", is_flag=True, help="Do not ask where jobs are of others."),
+        click.option(
+            "-y", "--yes", is_flag=True, help="Do not ask where jobs are many or of others."
+        ),
         click.option("-p", "--project", help="Of this project."),
         click.option("--queue", help="In this queue."),
         click.option("-s", "--state", metavar="STATES", help="In these states: queued,held …"),

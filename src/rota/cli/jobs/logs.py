@@ -10,7 +10,9 @@ import click
 
 from rota.cli.jobs import follow
 from rota.cli.shared import exits, session, types
+from rota.cli.shared.naming import LOOKED_AT, jobs_named
 from rota.client.errors import ClientError
+from rota.client.http import segment
 from rota.paths import log_file, state_dir
 
 if TYPE_CHECKING:
@@ -35,7 +37,7 @@ def write_bytes(part: bytes) -> None:
 
 
 @click.command()
-@click.argument("job", type=types.JobRefType())
+@click.argument("jobs", metavar="JOB…", nargs=-1, required=True, type=types.JobRefs())
 @click.option("-f", "--follow", "follows", is_flag=True, help="Go on until the job has ended.")
 @click.option("--stdout", is_flag=True, help="Standard output only.")
 @click.option("--stderr", is_flag=True, help="Standard error only.")
@@ -55,14 +57,21 @@ def write_bytes(part: bytes) -> None:
 @click.option("-n", "--line-number", "numbers", is_flag=True, help="The number of each line.")
 @click.option("--limit", type=_HITS, metavar="N", help="At most N hits.  [default: 1000]")
 def logs(
-    job: str, follows: bool, stdout: bool, stderr: bool, path: bool, failed: bool, **choice: Any
+    jobs: tuple[str, ...],
+    follows: bool,
+    stdout: bool,
+    stderr: bool,
+    path: bool,
+    failed: bool,
+    **choice: Any,
 ) -> int:
-    """Print what a JOB wrote to standard output and standard error, in the order of writing.
+    """Print what JOBs wrote to standard output and standard error, in the order of writing.
 
     \b
     rota logs 12            rota logs 12 -f         rota logs 12 --stderr --tail 20
     rota logs 15            every element of a sweep, each line behind its name (15_3: ...)
     rota logs 15 --failed   only those that failed
+    rota logs 15_[0-3] 20   these elements and job 20, likewise
 
     With --search or --regex the job's node looks for lines, in standard output first, so that a
     large log need not travel. The two streams are kept in files of their own: with --output or
@@ -72,14 +81,16 @@ def logs(
     streams = ("stdout",) * stdout + ("stderr",) * stderr
     streams = streams if len(streams) == 1 else ("stdout", "stderr")
     client = session.connect()
-    place = session.job_path(client, job)
+    names = jobs_named(client, jobs, LOOKED_AT)
+    place = f"/jobs/{segment(names[0])}"
     # An element is no array: what it printed needs one question only.
-    shown = {} if "_" in job and not path else client.get(place)
+    plain = len(names) > 1 or ("_" in str(names[0]) and not path)
+    shown = {} if plain else client.get(place)
     stream = streams[0] if len(streams) == 1 else follow.BOTH
-    if shown.get("count"):
-        return _sweep(client, shown, stream, failed, wanted or path, follows, choice)
+    if len(names) > 1 or shown.get("count"):
+        return _several(client, names, stream, failed, wanted or path, follows, choice)
     if failed:
-        raise click.UsageError(f"--failed is for arrays, and {job} is one job")
+        raise click.UsageError(f"--failed is for arrays, and {names[0]} is one job")
     if path:
         click.echo(_path(shown, streams[0], choice))
         return exits.OK
@@ -99,24 +110,23 @@ def logs(
     return exits.OK
 
 
-def _sweep(
+def _several(
     client: Client,
-    array: dict[str, Any],
+    names: list[int | str],
     stream: str,
     failed: bool,
     alone: object,
     follows: bool,
     choice: dict[str, Any],
 ) -> int:
-    """All elements of an array, each line behind the name of its element."""
+    """All elements of arrays, or several jobs: each line behind the name of its job."""
     from rota.cli.jobs.sweep_logs import SweepLogs
 
     if alone:
-        raise click.UsageError(
-            f"{array['id']} is an array: --search, --regex and --path take one element "
-            f"({array['id']}_3)"
-        )
-    logs = SweepLogs(client, array["id"], stream, write_bytes)
+        several = f"{names[0]} is an array" if len(names) == 1 else f"these are {len(names)} jobs"
+        like = f" ({names[0]}_3)" if len(names) == 1 else ""
+        raise click.UsageError(f"{several}: --search, --regex and --path take one job{like}")
+    logs = SweepLogs(client, names, stream, write_bytes)
     given = {name: value for name, value in choice.items() if value is not None}
     (logs.follow if follows else logs.show)(failed=failed, **given)
     return exits.OK

@@ -15,7 +15,7 @@ from rota.cli.jobs.folding import folded_jobs
 from rota.cli.jobs.follow import MOST_IDS
 from rota.cli.shared import job_fields, render, session, types
 from rota.cli.shared.foretold import add_starts
-from rota.cli.shared.naming import jobs_named
+from rota.cli.shared.naming import jobs_named, parse_states
 from rota.cli.shared.options import json_option, quiet_option
 from rota.client.errors import ClientError
 
@@ -28,24 +28,6 @@ if TYPE_CHECKING:
 TABLE_MOST = 200
 #: Columns of ``--start``.
 START_FIELDS = ("id", "name", "user", "state", "start")
-_GROUPS = ("active", "finished", "all")
-_ALIASES = {"pending": "queued", "waiting": "queued", "done": "finished", "canceled": "cancelled"}
-
-
-def parse_states(text: str) -> str:
-    """States with commas, checked here so that a typing error gets a near name."""
-    states = []
-    for word in text.lower().split(","):
-        state = _ALIASES.get(word.strip(), word.strip())
-        if state not in job_fields.STATES and state not in _GROUPS:
-            from difflib import get_close_matches
-
-            close = get_close_matches(state, job_fields.STATES, n=1)
-            known = ", ".join((*job_fields.STATES, *_GROUPS))
-            hint = f"did you mean {close[0]}?" if close else f"known: {known}"
-            raise ClientError(f"--state: there is no state '{word}'; {hint}")
-        states.append(state)
-    return ",".join(states)
 
 
 def job_rows(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rota.cli.jobs.folding import UNWELL
 from rota.cli.shared import session
+from rota.cli.shared.naming import LOOKED_AT, jobs_named, parents_of
 from rota.cli.shared.options import (
     CommandLine,
     SectionOption,
     explicit,
-    job_and_command,
+    jobs_and_command,
     words_argument,
 )
 from rota.cli.submit import request, surroundings
@@ -23,15 +25,20 @@ from rota.cli.submit.submit_options import change_options
 from rota.cli.submit.sweep import Sweep, parse_param
 from rota.client.errors import ClientError
 from rota.client.http import new_key
+from rota.core.facts.indices import parse_indices
 from rota.core.words.units import format_indices
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from rota.client.http import Client
 
-_HELP = """Submit a JOB again: the same command, environment and folder, as a new job.
+_ELEMENT = re.compile(r"([0-9]{1,18})_([0-9]{1,12})")
+_HELP = """Submit JOBs again: the same command, environment and folder, as new jobs.
 
 \b
 rota redo 12
+rota redo 15_[0-3,7] 20                these elements, as one array, and job 20
 rota redo 12 --mem 64G --time 8h       with other options
 rota redo 12 -- python train.py -v     with another command
 rota redo 12 --with-dependents         and everything that waited for it
@@ -56,11 +63,11 @@ def again(
     stored: dict[str, Any],
     given: dict[str, Any],
     command: list[str],
-    parent: Any,  # noqa: ANN401
+    parents: Any,  # noqa: ANN401
 ) -> dict[str, Any]:
     """The stored request with the new options on top; resources are changed one by one."""
     body = {key: value for key, value in stored.items() if key not in _ONCE}
-    fields = request.option_fields(given, parent, _other_values(stored, given))
+    fields = request.option_fields(given, parents, _other_values(stored, given))
     resources = {**(body.get("resources") or {}), **fields.pop("resources", {})}
     body |= fields
     if resources:
@@ -91,11 +98,21 @@ def only_failed(client: Client, array: int, stored: dict[str, Any]) -> dict[str,
     indices = [int(job["array_index"]) for job in session.list_jobs(client, wanted)]
     if not indices:
         raise ClientError(f"no element of {array} has failed")
+    return only_elements(stored, indices, array)
+
+
+def only_elements(stored: dict[str, Any], indices: Sequence[int], array: int) -> dict[str, Any]:
+    """The request of an array, for some of its elements."""
     body = dict(stored)
     if stored.get("parameters"):
         rows = stored["parameters"]["rows"]
+        if absent := [index for index in indices if index >= len(rows)]:
+            raise ClientError(f"there is no job {array}_{absent[0]}")
         body["parameters"] = stored["parameters"] | {"rows": [rows[index] for index in indices]}
     else:
+        runs, _ = parse_indices(str(stored["array"]))
+        if absent := [index for index in indices if not any(index in run for run in runs)]:
+            raise ClientError(f"there is no job {array}_{absent[0]}")
         _, percent, cap = str(stored["array"]).partition("%")
         body["array"] = format_indices(sorted(indices)) + percent + cap
     return body
@@ -142,7 +159,7 @@ def _redo_dependents(client: Client, job_id: int, new_id: int) -> list[dict[str,
     cls=CommandLine,
     help=_HELP,
     params=[
-        words_argument("JOB [-- COMMAND…]"),
+        words_argument("JOB… [-- COMMAND…]"),
         SectionOption.under(
             "The job", "--with-dependents", is_flag=True, help="And the jobs that waited for it."
         ),
@@ -156,26 +173,50 @@ def _redo_dependents(client: Client, job_id: int, new_id: int) -> list[dict[str,
 )
 @click.pass_context
 def redo(ctx: click.Context, /, with_dependents: bool, failed: bool, **params: Any) -> None:
-    job, command = job_and_command(ctx)
+    jobs, command = jobs_and_command(ctx)
     client = session.connect()
-    job_id = session.job_id(client, job)
     given = explicit(ctx, _NAMES)
-    stored = client.get(f"/jobs/{job_id}/request")
-    if failed:
-        stored = only_failed(client, job_id, stored)
-    body = again(stored, given, command, lambda text: session.job_name(client, text))
-    _surround(body, given)
+    bodies = {}
+    # All are read before the first is handed in: one that is not there makes no half of a redo.
+    for job_id, indices in _submissions(client, jobs):
+        stored = client.get(f"/jobs/{job_id}/request")
+        if failed:
+            stored = only_failed(client, job_id, stored)
+        elif indices:
+            stored = only_elements(stored, indices, job_id)
+        bodies[job_id] = again(stored, given, command, parents_of(client))
+        _surround(bodies[job_id], given)
     if params["dry_run"]:
-        click.echo(json.dumps(body, indent=2, ensure_ascii=False))
+        shown = list(bodies.values())
+        one = shown[0] if len(shown) == 1 else shown
+        click.echo(json.dumps(one, indent=2, ensure_ascii=False))
         return
-    answers = [client.post("/jobs", body, key=new_key())]
-    if with_dependents:
-        answers += _redo_dependents(client, job_id, answers[0]["id"])
+    answers = []
+    for job_id, body in bodies.items():
+        answers.append(client.post("/jobs", body, key=new_key()))
+        if with_dependents:
+            answers += _redo_dependents(client, job_id, answers[-1]["id"])
     if params["as_json"]:
-        click.echo(json.dumps(answers if with_dependents else answers[0]))
+        click.echo(json.dumps(answers if with_dependents or len(bodies) > 1 else answers[0]))
         return
     for answer in answers:
         click.echo(answer["id"])
+
+
+def _submissions(client: Client, jobs: Sequence[str]) -> Iterator[tuple[int, list[int]]]:
+    """Jobs by id; several elements of one array are a part of that array, by their indices."""
+    elements: dict[int, list[int]] = {}
+    names = jobs_named(client, jobs, LOOKED_AT)
+    for name in names:
+        if (found := _ELEMENT.fullmatch(str(name))) and int(found[1]) not in names:
+            elements.setdefault(int(found[1]), []).append(int(found[2]))
+    for name in names:
+        found = _ELEMENT.fullmatch(str(name))
+        if found is None:
+            yield session.id_of(client, name), []
+        elif indices := elements.pop(int(found[1]), []):
+            alone = len(indices) == 1
+            yield (session.id_of(client, name), []) if alone else (int(found[1]), sorted(indices))
 
 
 def _surround(body: dict[str, Any], given: dict[str, Any]) -> None:

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn
 import click
 
 from rota.cli.jobs.bell import DONE, SIGNAL, UNREAD, Bell
+from rota.cli.jobs.far import tell_efficiency
 from rota.cli.jobs.follow import POLL_S, LogFollower, exit_code_of, last_words, patiently, wait_for
 from rota.cli.shared import exits, render, session
+from rota.cli.shared.foretold import basis_of
 from rota.cli.shared.live_line import LiveLine
 from rota.cli.shared.options import CommandLine, words_argument
 from rota.cli.submit.submit import (
@@ -29,6 +31,7 @@ from rota.cli.submit.submit import (
     shell_option,
 )
 from rota.cli.submit.submit_options import submit_options
+from rota.cli.submit.surroundings import refuse_unwritable
 from rota.cli.submit.work import read_text
 from rota.client.errors import ClientError, Refused
 from rota.client.members import task_count
@@ -234,9 +237,12 @@ def tell_waiting(job_id: int, shown: LiveLine) -> None:
     time.sleep(WAITED_S)
     with suppress(ClientError):
         while (job := client.get(f"/jobs/{job_id}"))["state"] in WAITING:
-            line = waiting_line(client.get(f"/jobs/{job_id}/why"))
+            answer = client.get(f"/jobs/{job_id}/why")
+            line = waiting_line(answer)
             if not live and not told:
                 session.warn(line)
+            if not told and (basis := basis_line(answer)):
+                session.warn(basis)
             if not told and not job.get("time_limit_s"):
                 session.warn("no --time was given; with a limit the job may start sooner")
             told = True
@@ -256,11 +262,27 @@ def waiting_line(answer: dict[str, Any]) -> str:
     return render.clean("; ".join(told))
 
 
-def _last_words(job: dict[str, Any]) -> None:
-    """Say why, where the exit code alone does not tell."""
+def basis_line(answer: dict[str, Any]) -> str:
+    """What the expected start rests on; empty where none is told."""
+    lines = [str(line) for line in answer["lines"]]
+    at = next((n for n, line in enumerate(lines) if "expected to start" in line), None)
+    if at is None:
+        return ""
+    said = [line for line in lines[at + 1 :] if "this assumes" in line or "this is taken" in line]
+    if said:
+        return render.clean("; ".join(said))
+    foretold = answer.get("foretold")
+    basis = basis_of(foretold) if foretold else ""
+    return f"this rests on time limits and on what such jobs took before{basis}"
+
+
+def _last_words(client: Client, job: dict[str, Any]) -> None:
+    """Say why, where the exit code alone does not tell, and what was held for nothing."""
     plain = job["state"] == "completed" or (job["state"] == "failed" and job.get("exit_code"))
     if not plain:
         session.warn(last_words(job))
+    if sys.stderr.isatty():
+        tell_efficiency(client, job["id"], str(job["id"]))
 
 
 def _use_terminal(client: Client, body: dict[str, Any]) -> int:
@@ -294,6 +316,8 @@ def run(ctx: click.Context, /, **params: object) -> int:
     if params["dry_run"]:
         dry_run(body)
         return exits.OK
+    if client.is_local:
+        refuse_unwritable({"workdir": body["workdir"], **fields})
     if fields.get("pty"):
         return _use_terminal(client, body)
     shown = LiveLine()
@@ -306,5 +330,5 @@ def run(ctx: click.Context, /, **params: object) -> int:
             threading.Thread(target=tell_waiting, args=(job_id, shown), daemon=True).start()
         job = follow_to_end(client, bell, job_id, task_count(fields), shown)
     if not params["quiet"]:
-        _last_words(job)
+        _last_words(client, job)
     return exit_code_of(job)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,8 +13,13 @@ from rota.cli.jobs.far import add_progress, efficiency_pairs, figures_text
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import job_fields, render, session, types
 from rota.cli.shared.foretold import foretold_lines
+from rota.cli.shared.naming import LOOKED_AT, jobs_named
 from rota.cli.shared.options import json_option
+from rota.client.http import segment
 from rota.core.words.units import counted, format_duration, format_mib
+
+if TYPE_CHECKING:
+    from rota.client.http import Client
 
 _ATTEMPTS = (
     render.Column("TRY", right=True),
@@ -254,20 +259,30 @@ def items(answer: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - JSON
 
 
 @click.command()
-@click.argument("job", type=types.JobRefType())
+@click.argument("jobs", metavar="JOB…", nargs=-1, required=True, type=types.JobRefs())
 @json_option
-def show(job: str, as_json: bool) -> None:
-    """Show everything about a JOB: what was asked for, where it is, every try of it.
+def show(jobs: tuple[str, ...], as_json: bool) -> None:
+    """Show everything about JOBs: what was asked for, where it is, every try of it.
 
-    Of an array also which elements failed, by what ended them.
+    Of an array also which elements failed, by what ended them. With --json several jobs are a list.
     """
     client = session.connect()
-    place = session.job_path(client, job)
+    places = [f"/jobs/{segment(name)}" for name in jobs_named(client, jobs, LOOKED_AT)]
+    if as_json:
+        found = [
+            {**client.get(place), "attempts": items(client.get(f"{place}/attempts"))}
+            for place in places
+        ]
+        click.echo(json.dumps(found if len(found) > 1 else found[0], indent=2))
+        return
+    for number, place in enumerate(places):
+        click.echo("\n" if number else "", nl=False)
+        _show(client, place)
+
+
+def _show(client: Client, place: str) -> None:
     found = client.get(place)
     attempts = items(client.get(f"{place}/attempts"))
-    if as_json:
-        click.echo(json.dumps({**found, "attempts": attempts}, indent=2))
-        return
     now_s = time.time()
     add_progress(client, [found])
     more: list[tuple[str, object]] = [("progress", job_fields.progress_text(found))]
@@ -283,22 +298,24 @@ def show(job: str, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("job", type=types.JobRefType())
+@click.argument("jobs", metavar="JOB…", nargs=-1, required=True, type=types.JobRefs())
 @click.option("--at", type=types.PAST, help="As it was then: 10m (ago), 2026-11-15T18:00.")
 @json_option
-def why(job: str, at: float | None, as_json: bool) -> None:
-    """Say why a JOB waits (or waited), or how it ended, and what would help.
+def why(jobs: tuple[str, ...], at: float | None, as_json: bool) -> None:
+    """Say why JOBs wait (or waited), or how they ended, and what would help.
 
-    Of a job that failed: its command and the last lines that it wrote. Of an array: which elements
-    failed, by what ended them.
+    Of a job that failed: its command and the last lines that it wrote. Of an array: what runs, what
+    waits and why, and which elements failed, by what ended them. With --json several are a list.
     """
     client = session.connect()
     asked = {} if at is None else {"at": f"{at:.3f}"}
-    answer = client.get(f"{session.job_path(client, job)}/why", **asked)
+    names = jobs_named(client, jobs, LOOKED_AT)
+    answers = [client.get(f"/jobs/{segment(name)}/why", **asked) for name in names]
     if as_json:
-        click.echo(json.dumps(answer, indent=2))
+        click.echo(json.dumps(answers if len(answers) > 1 else answers[0], indent=2))
         return
-    click.echo("\n".join(why_lines(answer, "is" if at is None else "was")))
+    for answer in answers:
+        click.echo("\n".join(why_lines(answer, "is" if at is None else "was")))
 
 
 #: How a job that is in this state is spoken of.
@@ -327,6 +344,9 @@ def why_lines(answer: dict[str, Any], verb: str = "is") -> list[str]:
         spoken, told = f"{verb} {told}", ""
     if answer.get("failures") and state in _SPOKEN:
         told = told.removeprefix("its ")
+    if len(elements := answer.get("elements") or {}) > 1:
+        # One word for all of them would be true of some.
+        spoken = f"has {', '.join(f'{count} {state}' for state, count in elements.items())}"
     lines = [f"{name} {spoken}" + (f": {told}" if told else "")]
     if not state:
         lines = [f"{name}: {reason}"]

@@ -1,4 +1,4 @@
-"""What the elements of an array printed: one after the other, or as it comes."""
+"""What several jobs or the elements of arrays printed: one after the other, or as it comes."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from rota.cli.jobs.follow import LogFollower
 from rota.cli.shared import session
 from rota.cli.shared.job_fields import FINISHED, display_id
 from rota.client.errors import ClientError
+from rota.client.http import segment
 from rota.log_frames import OUT, Piece, Unpacker
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from rota.client.http import Client
 
@@ -56,23 +57,35 @@ class Prefixed:
 
 
 class SweepLogs:
-    """The logs of all elements of an array, or of those that failed."""
+    """The logs of jobs and of all elements of arrays, or of those that failed."""
 
     def __init__(
-        self, client: Client, array: int, stream: str, write: Callable[[bytes], object]
+        self,
+        client: Client,
+        names: Sequence[int | str],
+        stream: str,
+        write: Callable[[bytes], object],
     ) -> None:
-        self._client, self._array = client, array
+        self._client, self._names = client, names
         self._stream, self._write = stream, write
 
     def show(self, *, failed: bool, **choice: Any) -> None:
         """What there is now, by index."""
-        for element in self._elements(failed=failed):
-            self._show_one(element, choice)
+        for name in self._names:
+            for element in self._elements(self._job(name), failed=failed):
+                self._show_one(element, choice)
 
-    def _elements(self, *, failed: bool) -> Iterator[dict[str, Any]]:
+    def _job(self, name: int | str) -> dict[str, Any]:
+        found: dict[str, Any] = self._client.get(f"/jobs/{segment(name)}")
+        return found
+
+    def _elements(self, job: dict[str, Any], *, failed: bool) -> Iterator[dict[str, Any]]:
         states = UNWELL if failed else _BEGUN
-        wanted = {"array": self._array, "state": states, "arrays": "expand"}
-        return session.list_jobs(self._client, wanted)
+        if job.get("count"):
+            wanted = {"array": job["id"], "state": states, "arrays": "expand"}
+            yield from session.list_jobs(self._client, wanted)
+        elif job["state"] in states.split(","):
+            yield job
 
     def _show_one(self, element: dict[str, Any], choice: dict[str, Any]) -> None:
         name = display_id(element)
@@ -96,14 +109,18 @@ class SweepLogs:
     def follow(self, *, failed: bool, **choice: Any) -> None:
         """As it comes, until every element has ended. Those that end badly are told as they do."""
         taken: set[int] = set()
+        going = list(self._names)
         with ThreadPoolExecutor(AT_ONCE, "rota-logs") as pool:
             while True:
-                ended = self._client.get(f"/jobs/{self._array}")["state"] in FINISHED
-                for element in list(self._elements(failed=failed)):
-                    if element["id"] not in taken:
-                        taken.add(element["id"])
-                        pool.submit(self._follow_one, element, choice)
-                if ended:
+                for name in list(going):
+                    job = self._job(name)
+                    for element in self._elements(job, failed=failed):
+                        if element["id"] not in taken:
+                            taken.add(element["id"])
+                            pool.submit(self._follow_one, element, choice)
+                    if job["state"] in FINISHED:
+                        going.remove(name)
+                if not going:
                     return
                 time.sleep(LOOK_S)
 

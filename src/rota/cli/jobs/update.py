@@ -4,26 +4,35 @@ from __future__ import annotations
 
 import json
 import os
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rota.cli.shared import session
+from rota.cli.shared import exits, session
+from rota.cli.shared.naming import Meant, jobs_named, parents_of
 from rota.cli.shared.options import (
     CommandLine,
     SectionOption,
     explicit,
-    job_and_command,
+    jobs_and_command,
     words_argument,
 )
 from rota.cli.shared.types import COUNT
 from rota.cli.submit import request, surroundings
 from rota.cli.submit.submit_options import change_options
+from rota.client.errors import Refused
+from rota.client.http import segment
 
-_HELP = """Change a JOB that waits. Of a running one: name, priority, limits, labels, saving.
+if TYPE_CHECKING:
+    from rota.client.http import Client
+
+#: A name is the newest job of that name; conditions find what has not ended.
+UPDATED = Meant(newest=True)
+_HELP = """Change JOBs that wait. Of running ones: name, priority, limits, labels, saving.
 
 \b
 rota update 12 --priority high --time 4h
+rota update 15_[0-3] 20 --mem 32G     several: elements, ranges, label:exp=7
 rota update 12 --mem 32G -- python train.py --batch 64
 rota update 12 --after-ok 11          replaces all its conditions
 rota update 12 --no-dependencies      it waits for nothing any more
@@ -69,7 +78,7 @@ _NAMES = tuple(str(option.name) for option in _options())
     cls=CommandLine,
     help=_HELP,
     params=[
-        words_argument("JOB [-- COMMAND…]"),
+        words_argument("JOB… [-- COMMAND…]"),
         SectionOption.under(
             "When it may start", "--no-dependencies", is_flag=True, help="Wait for no job any more."
         ),
@@ -79,12 +88,11 @@ _NAMES = tuple(str(option.name) for option in _options())
     context_settings={"allow_interspersed_args": True},
 )
 @click.pass_context
-def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any) -> None:
-    job, command = job_and_command(ctx)
+def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any) -> int:
+    jobs, command = jobs_and_command(ctx)
     client = session.connect()
-    place = session.job_path(client, job)
     given = explicit(ctx, _NAMES)
-    body = request.option_fields(given, lambda text: session.job_name(client, text))
+    body = request.option_fields(given, parents_of(client))
     if "gpus" not in given:
         # How many it asked for before stands; another type or memory says nothing about that.
         body.get("resources", {}).pop("gpus", None)
@@ -98,12 +106,32 @@ def update(ctx: click.Context, /, no_dependencies: bool, as_json: bool, **_: Any
         body["variables"] = surroundings.variables(given["env"], os.environ)
     if not body:
         raise click.UsageError("nothing to change: give at least one option")
-    answer = client.patch(place, body)
-    click.echo(
-        json.dumps(answer, indent=2)
-        if as_json
-        else f"updated {answer.get('ref') or answer['id']}{_kept(body, answer)}"
-    )
+    names = jobs_named(client, jobs, UPDATED)
+    if len(names) == 1:
+        answer = client.patch(f"/jobs/{segment(names[0])}", body)
+        click.echo(json.dumps(answer, indent=2) if as_json else _told(body, answer))
+        return exits.OK
+    return _each(client, names, body, as_json)
+
+
+def _each(client: Client, names: list[int | str], body: dict[str, Any], as_json: bool) -> int:
+    """Several jobs: each is changed or refused by itself."""
+    answers, refused = [], False
+    for name in names:
+        try:
+            answers.append(client.patch(f"/jobs/{segment(name)}", body))
+        except Refused as error:
+            session.warn(str(error))
+            refused = True
+        else:
+            click.echo("" if as_json else f"{_told(body, answers[-1])}\n", nl=False)
+    if as_json:
+        click.echo(json.dumps(answers, indent=2))
+    return exits.NEGATIVE if refused else exits.OK
+
+
+def _told(body: dict[str, Any], answer: dict[str, Any]) -> str:
+    return f"updated {answer.get('ref') or answer['id']}{_kept(body, answer)}"
 
 
 def _kept(body: dict[str, Any], answer: dict[str, Any]) -> str:

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rota.cli.jobs.far import TOLD, tell_efficiency
 from rota.cli.jobs.follow import MOST_IDS, POLL_S, patiently, wait_for
 from rota.cli.shared import exits, session, types
 from rota.cli.shared.job_fields import FINISHED
 from rota.cli.shared.live_line import LiveLine
-from rota.cli.shared.naming import jobs_named
+from rota.cli.shared.naming import Meant, jobs_named
 from rota.cli.shared.options import json_option
 
 if TYPE_CHECKING:
@@ -29,10 +30,10 @@ def progress_line(done: int, bad: int, total: int, waited_s: float) -> str:
     return f"{done}/{total} done{trouble} ({int(waited_s)} s)"
 
 
-def end_line(job: dict[str, Any]) -> str:
-    """``12 failed (exit code 3)``."""
+def end_line(job: dict[str, Any], name: str = "") -> str:
+    """``12 failed (exit code 3)``; ``name`` is what it was asked for by, such as ``15_3``."""
     code = job.get("exit_code")
-    return f"{job['id']} {job['state']}" + (f" (exit code {code})" if code else "")
+    return f"{name or job['id']} {job['state']}" + (f" (exit code {code})" if code else "")
 
 
 class LongPolls:
@@ -115,14 +116,17 @@ def wait(jobs: tuple[str, ...], timeout: float | None, as_json: bool, quiet: boo
     Exits with 0 if all completed, 1 if any did not, 124 if the time was up first.
     """
     client = session.connect()
-    ids = [session.id_of(client, one) for one in jobs_named(client, jobs)]
+    named = jobs_named(client, jobs, Meant(ended=True))
+    names = {session.id_of(client, one): str(one) for one in named}
     live = sys.stderr.isatty() and not quiet and not as_json
-    answer = LongPolls(client, ids, live=live).until(timeout)
+    answer = LongPolls(client, list(names), live=live).until(timeout)
     if as_json:
         click.echo(json.dumps(answer, indent=2))
     elif not quiet:
         for job in answer["done"]:
-            click.echo(end_line(job))
+            click.echo(end_line(job, names.get(job["id"], "")))
+        for job in answer["done"][:TOLD] if live else ():
+            tell_efficiency(client, job["id"], names[job["id"]])
         for pending in answer["pending"]:
-            click.echo(f"{pending} has not ended")
+            click.echo(f"{names.get(pending, pending)} has not ended")
     return verdict(answer)

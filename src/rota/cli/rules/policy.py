@@ -110,7 +110,7 @@ def set_policy(words: tuple[str, ...], as_json: bool) -> None:
 
 
 _LAST = click.option(
-    "--last", type=types.DURATION, default="7d", help="Replay this time.  [default: 7d]"
+    "--last", type=types.PERIOD, default="7d", help="Replay this time.  [default: 7d]"
 )
 _JOBS = click.option(
     "--jobs",

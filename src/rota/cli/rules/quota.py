@@ -145,7 +145,7 @@ def quota_pairs(kind: str, entry: dict[str, Any]) -> list[tuple[str, object]]:
     help="Set limits for jobs of this type only.",
 )
 @click.option("--borrow/--no-borrow", default=None, help="Whether soft limits may be exceeded.")
-@click.option("--period", type=types.DURATION, help="Of --gpu-hours and --cost.  [default: 30d]")
+@click.option("--period", type=types.PERIOD, help="Of --gpu-hours and --cost.  [default: 30d]")
 @click.option("--on/--off", "enforced", default=None, help="Switch a project's quota on or off.")
 @json_option
 def set_quota(

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rota import paths
 from rota.cli.service import pretend
 from rota.cli.service.state_folder import StateFolder
-from rota.cli.service.stop_jobs import heard_by, stop_jobs
-from rota.cli.shared.session import warn
+from rota.cli.service.stop_jobs import active, heard_by, stop_jobs
+from rota.cli.shared.asking import confirm_ends, each_of
+from rota.cli.shared.session import my_name, warn
 from rota.core.facts.errors import Rejected
 
 if TYPE_CHECKING:
@@ -39,20 +40,35 @@ def down(options: DownOptions) -> int:
             "--stop-jobs: only an agent runs here, and its controller ends jobs: "
             "'rota drain NODE' or 'rota cancel' there, then 'rota down' here"
         )
+    if options.dry_run:
+        return _foretell(place, pids, options.stop_jobs)
+    if options.stop_jobs:
+        client = place.client()
+        confirm_ends("cancel", active(client), my_name(client), yes=options.yes)
     until_s = time.monotonic() + options.timeout_s
     if options.stop_jobs and (jobs := stop_jobs(place.client(), until_s)):
         if heard_by(place.client(), jobs):
             warn(f"some jobs have not ended within {options.timeout_s:g} s; rota is left running")
             return 1
         warn(_unheard(jobs))
-    active = _active(place.status())
+    going = _active(place.status())
     left = _stop(place, pids, until_s)
     place.dismiss_keeper()
     stopped = ", ".join(f"{name} (pid {pid})" for name, pid in pids.items() if pid)
     if left:
         warn(f"still running: {', '.join(left)}")
         return 1
-    print(f"stopped {stopped}{_what_becomes_of(active, pretend.is_marked(place.folder))}")
+    print(f"stopped {stopped}{_what_becomes_of(going, pretend.is_marked(place.folder))}")
+    return 0
+
+
+def _foretell(place: StateFolder, pids: dict[str, int], stop_jobs: bool) -> int:
+    """What would be stopped, and which jobs would end with it."""
+    named = ", ".join(f"{name} (pid {pid})" for name, pid in pids.items() if pid)
+    ended = active(place.client()) if stop_jobs else []
+    jobs = f"; would cancel {each_of(ended)}" if ended else ""
+    going = "" if stop_jobs else _what_becomes_of(_active(place.status()), False)
+    print(f"would stop {named}{jobs}{going}")
     return 0
 
 

@@ -296,7 +296,7 @@ def _update(client: Client, given: dict[str, Any]) -> str:
     asked = {name: given[name] for name in _CHANGES if name in given}
     if not asked:
         raise ClientError(f"nothing to change; give one of {', '.join(_CHANGES)}")
-    body = request.option_fields(_options(asked), str)
+    body = request.option_fields(_options(asked), lambda text: [text])
     before = client.get(_place(client, given)) if given.get("preview") else {}
     after = _change(client, "PATCH", _place(client, given), body, given)
     if given.get("preview"):

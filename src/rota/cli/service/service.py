@@ -153,11 +153,18 @@ def _check(option: str, parse: Callable[[str], object], text: str) -> None:
 @click.option(
     "--timeout", type=types.SHORT_DURATION, default="30", help="Wait this long.  [default: 30]"
 )
-def down(state_dir: str, stop_jobs: bool, timeout: float) -> int:
+@click.option(
+    "-y",
+    "--yes",
+    is_flag=True,
+    help="With --stop-jobs: do not ask where jobs are many or of others.",
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would be stopped.")
+def down(state_dir: str, stop_jobs: bool, timeout: float, yes: bool, dry_run: bool) -> int:
     """Stop Rota on this machine. Running jobs go on and are found again by the next 'rota up'."""
     from rota.cli.service import down as ending
 
-    return ending.down(DownOptions(state_dir, stop_jobs, timeout))
+    return ending.down(DownOptions(state_dir, stop_jobs, timeout, yes, dry_run))
 
 
 def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None) -> None:
@@ -182,8 +189,9 @@ def _refuse_token(ctx: click.Context, option: click.Parameter, value: str | None
 @click.option("--name", default="", help="The node's name.  [default: the host name]")
 @click.option(
     "--lifetime",
-    type=types.DURATION,
-    help="The node ends after this time: no job with a longer limit starts.  [default: it stays]",
+    type=types.LASTING,
+    help="The node ends after this time (8h), or at 18:00: no job with a longer limit starts.  "
+    "[default: it stays]",
 )
 @click.option("--unlimited", is_flag=True, help="With --lifetime: jobs without a limit may, too.")
 @click.option(

@@ -27,6 +27,8 @@ class DownOptions(NamedTuple):
     state_dir: str = ""
     stop_jobs: bool = False
     timeout_s: float = 30.0
+    yes: bool = False
+    dry_run: bool = False
 
 
 class AgentOptions(NamedTuple):

@@ -24,7 +24,7 @@ def stop_jobs(client: Client, until_s: float) -> list[dict[str, Any]]:
         if not node["drained"]:
             client.post(f"/nodes/{segment(node['name'])}:drain", {"note": NOTE})
     look_s = time.monotonic() + BACK_S
-    while jobs := _active(client):
+    while jobs := active(client):
         client.post("/jobs:cancel", {"ids": [job["id"] for job in jobs]})
         now_s = time.monotonic()
         if now_s > until_s:
@@ -50,7 +50,8 @@ def let_jobs_start(client: Client) -> None:
             client.post(f"/nodes/{segment(node['name'])}:resume")
 
 
-def _active(client: Client) -> list[dict[str, Any]]:
+def active(client: Client) -> list[dict[str, Any]]:
+    """What runs, or is about to."""
     items: list[dict[str, Any]] = client.get("/jobs", state="scheduled,running", limit=PAGE)[
         "items"
     ]

@@ -50,8 +50,8 @@ def token() -> None:
 @click.option("--note", default="", help="What it is for.")
 @click.option(
     "--expires",
-    type=types.DURATION,
-    help="Valid for 30d, 12h …  [default: 1d with --join, else for ever]",
+    type=types.LASTING,
+    help="Valid for 30d, or until 2027-01-31.  [default: 1d with --join, else for ever]",
 )
 @json_option
 @quiet_option

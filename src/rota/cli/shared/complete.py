@@ -34,6 +34,10 @@ def _unfinished(client: Client) -> Values:
     return _listed(client, "active", JOBS)
 
 
+def _running(client: Client) -> Values:
+    return _listed(client, "running", JOBS)
+
+
 def _listed(client: Client, state: str, most: int) -> Values:
     mine = {"user": session.my_name(client), "order": "-id", "arrays": "collapse", "state": state}
     for job in session.list_jobs(client, mine, most=most):
@@ -72,9 +76,11 @@ _KINDS: dict[str, Callable[[Client], Values]] = {
     "node": _nodes,
 }
 #: Commands that change jobs, which those that have ended do not any more.
-_CHANGES = frozenset({"cancel", "hold", "release", "requeue", "suspend", "resume", "attach"})
+_CHANGES = frozenset({"cancel", "hold", "release", "requeue", "suspend", "resume"})
+#: Commands that go into a job, which must run.
+_INSIDE = frozenset({"attach", "exec", "shell", "forward"})
 #: Commands whose bare words name something.
-_WORDS = {"redo": _jobs, "update": _jobs}
+_WORDS = {"redo": _jobs, "update": _unfinished, "exec": _running}
 
 
 def teach(command: click.Command, group: str = "") -> None:
@@ -93,7 +99,11 @@ def _values_of(
 ) -> Callable[[Client], Values] | None:
     name = str(parameter.name)
     if isinstance(parameter.type, types.JobRefType):
+        if command.name in _INSIDE:
+            return _running
         return _unfinished if command.name in _CHANGES else _jobs
+    if isinstance(parameter.type, types.ParentJobs):
+        return _jobs
     if name == "words":
         return _WORDS.get(command.name or "")
     if name in ("name", "names") and (group == "node" or command.name == "drain"):
@@ -104,7 +114,10 @@ def _values_of(
 def _completer(
     values: Callable[[Client], Values],
 ) -> Callable[[click.Context, str], list[CompletionItem]]:
-    def complete(_: click.Context, incomplete: str) -> list[CompletionItem]:
+    def complete(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        if ctx.meta.get("rota.mark") is not None:
+            # Behind -- stands a command, of which the shell knows more.
+            return []
         # Behind a comma the next one begins.
         before, comma, begun = incomplete.rpartition(",")
         try:

@@ -87,11 +87,27 @@ def job_and_command(ctx: click.Context) -> tuple[str, list[str]]:
     """The one job in front of ``--`` and the command behind it, which may be absent."""
     from rota.cli.shared.types import JobRefType
 
-    words: tuple[str, ...] = ctx.params["words"]
-    before = words_before_dashes(ctx)
-    if (len(words) if before is None else before) != 1:
+    jobs, command = _split(ctx)
+    if len(jobs) != 1:
         raise click.UsageError(f"expected one job: {ctx.command_path} JOB [options] [-- COMMAND…]")
-    return JobRefType().convert(words[0], None, ctx), list(words[1:])
+    return JobRefType().convert(jobs[0], None, ctx), command
+
+
+def jobs_and_command(ctx: click.Context) -> tuple[list[str], list[str]]:
+    """The same where several jobs may stand in front of ``--``."""
+    from rota.cli.shared.types import JobRefs
+
+    jobs, command = _split(ctx)
+    if not jobs:
+        raise click.UsageError(f"which job? {ctx.command_path} JOB… [options] [-- COMMAND…]")
+    return [JobRefs().convert(job, None, ctx) for job in jobs], command
+
+
+def _split(ctx: click.Context) -> tuple[list[str], list[str]]:
+    words = list(ctx.params["words"])
+    before = words_before_dashes(ctx)
+    cut = len(words) if before is None else before
+    return words[:cut], words[cut:]
 
 
 def words_argument(metavar: str) -> click.Argument:

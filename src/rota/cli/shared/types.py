@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 ULIMITS = ("as", "core", "cpu", "data", "fsize", "memlock", "nofile", "nproc", "rss", "stack")
+#: Use is known by day for a year.
+PERIOD_MAX_S = 366 * 86_400
 _UNLIMITED = {"unlimited", "-1"}
 
 
@@ -64,13 +66,10 @@ def _umask(text: str) -> int:
 
 
 def _when(text: str) -> float:
-    """A moment on the clock of this machine; a length of time with a unit is so long from now."""
+    """A moment on the clock of this machine; a length of time with a unit is from now."""
     from rota.moments import parse_moment
 
-    now_s = time.time()
-    if re.fullmatch(r"(?:[0-9]+[a-z]+)+", text.strip().lower()):
-        return now_s + units.parse_duration_s(text)
-    moment_s = parse_moment(text, now_s, None)
+    moment_s = parse_moment(text, time.time(), None)
     if moment_s <= 0:
         # The server would take it for none.
         raise ValueError(f"'{text}' is not valid; expected a moment after 1970-01-01")
@@ -79,25 +78,28 @@ def _when(text: str) -> float:
 
 def _past(text: str) -> float:
     """A moment that has passed; a length of time is that long ago."""
-    from rota.moments import parse_moment
+    from rota.moments import parse_past
 
-    now_s = time.time()
-    day, *rest = text.strip().lower().split() or [""]
-    if day == "yesterday":
-        return parse_moment(" ".join(["today", *rest]), now_s - 86_400, None)
+    return parse_past(text, time.time(), None)
+
+
+def _lasting(text: str) -> int:
+    """How long from now on: a length of time, or the moment at which it ends."""
     try:
-        return now_s - units.parse_duration_s(text)
+        return units.parse_duration_s(text)
     except ValueError:
-        moment_s = _when(text)
-    # The next time that the clock shows 18:00 may be tomorrow, the next Monday in a week; the last
-    # one was a day, or a week, before.
-    bare_clock = re.fullmatch(r"[0-9:]+", text.strip()) is not None
-    weekday = re.match(r"(?:mon|tue|wed|thu|fri|sat|sun)", text.strip().lower()) is not None
-    if moment_s > now_s and (bare_clock or weekday):
-        moment_s -= 86_400 if bare_clock else 7 * 86_400
-    if moment_s > now_s:
-        raise ValueError(f"'{text}' is in the future; expected a moment that has passed")
-    return moment_s
+        length_s = _when(text) - time.time()
+    if length_s <= 0:
+        raise ValueError(f"'{text}' has passed; expected a moment to come, or a time such as 30d")
+    return max(1, round(length_s))
+
+
+def _period(text: str) -> int:
+    """A length of time that the history reaches back."""
+    length_s = units.parse_duration_s(text)
+    if not 1 <= length_s <= PERIOD_MAX_S:
+        raise ValueError(f"'{text}' is not valid; expected at least 1s and at most 366d")
+    return length_s
 
 
 def _gpus(text: str) -> int | float:
@@ -118,11 +120,6 @@ def _decimal(text: str) -> float:
     return float(text)
 
 
-def _deadline(text: str) -> float:
-    """A moment to come; ``none`` takes it away."""
-    return 0.0 if text.strip().lower() == "none" else _when(text)
-
-
 MEMORY = AmountType("size", _memory)
 CPUS = AmountType("number", units.parse_cpu_milli)
 DURATION = AmountType("time", units.parse_duration_s)
@@ -131,7 +128,10 @@ PRIORITY = AmountType("priority", _priority)
 UMASK = AmountType("mask", _umask)
 WHEN = AmountType("when", _when)
 PAST = AmountType("when", _past)
-DEADLINE = AmountType("when", _deadline)
+# ``none`` takes it away.
+DEADLINE = AmountType("when", lambda text: 0.0 if text.strip().lower() == "none" else _when(text))
+LASTING = AmountType("time", _lasting)
+PERIOD = AmountType("time", _period)
 DECIMAL = AmountType("number", _decimal)
 GPUS = AmountType("number", _gpus)
 
@@ -346,7 +346,7 @@ class JobRefType(click.ParamType[str]):
 
 
 class JobRefs(JobRefType):
-    """The same for commands that take many jobs: also ``12-15`` and ``12_[0-3,7]``."""
+    """The same where many jobs are taken: also ``12-15``, ``12_[0-3,7]``, ``label:exp=7``."""
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
@@ -359,19 +359,26 @@ class JobRefs(JobRefType):
         return text
 
 
-class ParentJobs(Words):
-    """Jobs to wait for: like ``JobRefType``, with commas; ``12_*`` ties equal array indices."""
+class ParentJobs(click.ParamType[tuple[str, ...]]):
+    """Jobs to wait for: like ``JobRefs``, with commas; ``12_*`` ties equal array indices."""
 
     name = "jobs"
 
     def convert(
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        words = super().convert(value, param, ctx)
+        from rota.cli.shared.naming import FORMS, PATTERN
+
+        if isinstance(value, tuple):
+            return value
+        # A comma in brackets belongs to the indices: 12_[0,3],15.
+        words = tuple(word.strip() for word in re.split(r",(?![^\[]*\])", str(value)))
         for word in words:
             # With a space in it, it is a list without its commas rather than a name.
-            if " " in word or not JobRefType.pattern.fullmatch(word.removesuffix("_*")):
-                self.fail(f"'{word[:60]}' is not valid; {JobRefType.forms} or 12_*", param, ctx)
+            one = " " not in word and JobRefType.pattern.fullmatch(word.removesuffix("_*"))
+            if not (one or PATTERN.fullmatch(word)):
+                forms = f"{JobRefType.forms}; or 12_*, {FORMS}"
+                self.fail(f"'{word[:60]}' is not valid; {forms}", param, ctx)
         return words
 
 

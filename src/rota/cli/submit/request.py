@@ -9,7 +9,7 @@ from rota.client.errors import ClientError
 from rota.core.words.units import format_when
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 #: Option -> field, value as it is.
 _PLAIN = {
@@ -86,9 +86,11 @@ DEPENDENCIES = {
 
 
 def option_fields(
-    given: Mapping[str, Any], parent: Callable[[str], int | str], table: Sweep | None = None
+    given: Mapping[str, Any],
+    parents: Callable[[str], Sequence[int | str]],
+    table: Sweep | None = None,
 ) -> dict[str, Any]:
-    """The fields that options set; ``parent`` gives what names a job to the server.
+    """The fields that options set; ``parents`` gives what names jobs to the server.
 
     ``table`` is what ``--param-file`` holds.
     """
@@ -108,7 +110,7 @@ def option_fields(
         body["ulimits"] = dict(given["ulimit"])
     if given.get("retry_on"):
         body["retry_on"] = [word for words in given["retry_on"] for word in words]
-    if dependencies := _dependencies(given, parent):
+    if dependencies := _dependencies(given, parents):
         body["depends_on"] = dependencies
     return body | _sweep(given, table)
 
@@ -192,17 +194,22 @@ def cpu_number(cpu_milli: int) -> int | float:
 
 
 def _dependencies(
-    given: Mapping[str, Any], parent: Callable[[str], int | str]
+    given: Mapping[str, Any], parents: Callable[[str], Sequence[int | str]]
 ) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = []
+    # Words may name a job twice: 12_3 and state:failed.
+    wanted: dict[tuple[str, int | str, bool, str], None] = {}
     for option, kind in DEPENDENCIES.items():
         for text in (word for words in given.get(option, ()) for word in words):
-            entry: dict[str, object] = {"kind": kind, "job": parent(text.removesuffix("_*"))}
-            if text.endswith("_*"):
-                entry["element"] = True
-            found.append(entry)
+            for job in parents(text.removesuffix("_*")):
+                wanted[kind, job, text.endswith("_*"), ""] = None
     for text, data in given.get("after_data", ()):
-        found.append({"kind": "after-data", "job": parent(text), "data": data})
+        for job in parents(text):
+            wanted["after-data", job, False, data] = None
+    found: list[dict[str, object]] = []
+    for kind, job, tied, data in wanted:
+        entry: dict[str, object] = {"kind": kind, "job": job}
+        entry |= {"element": True} if tied else {}
+        found.append(entry | ({"data": data} if data else {}))
     if given.get("any_of") and not found:
         raise ClientError("--any needs --after, --after-ok, --after-any or --after-not-ok")
     return found

@@ -10,6 +10,7 @@ import click
 
 from rota.cli.shared import session
 from rota.cli.shared.foretold import promise_line
+from rota.cli.shared.naming import parents_of
 from rota.cli.shared.options import (
     CommandLine,
     SectionOption,
@@ -134,7 +135,7 @@ def compose(
     body: dict[str, Any] = {"name": work.name()} if work.source else {}
     work = surroundings.activated(work, given.get("activate"))
     body |= with_hooks(work, given.get("prologue") or "", given.get("epilogue") or "").body()
-    body |= request.option_fields(given, lambda text: session.job_name(client, text), table)
+    body |= request.option_fields(given, parents_of(client), table)
     body |= surroundings.basics(given, os.environ)
     if not given.get("no_env"):
         found = surroundings.captured(os.environ)

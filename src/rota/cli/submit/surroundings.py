@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shlex
 import shutil
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -185,6 +186,7 @@ def refuse_absent(body: Mapping[str, Any], environment: Mapping[str, str]) -> No
     folder = body["workdir"]
     if not os.path.isdir(folder):
         raise ClientError(f"--workdir: {folder!r} is not there; expected an existing folder")
+    refuse_unwritable(body)
     command = body.get("command")
     # What an image has is not known here.
     name = command[0] if isinstance(command, list) and not body.get("image") else ""
@@ -195,6 +197,42 @@ def refuse_absent(body: Mapping[str, Any], environment: Mapping[str, str]) -> No
         raise ClientError(
             f"command: {name!r} was not found; expected a program in PATH or a path{meant}"
         )
+
+
+def refuse_unwritable(body: Mapping[str, Any]) -> None:
+    """A file for the output that cannot be made; folders on the way to it are made at the start.
+
+    Of a name with placeholders only the part in front of the first one is looked at.
+    """
+    if body.get("depends_on"):
+        return
+    for option in ("output", "error"):
+        text = body.get(option)
+        # What is relative to a bundle is relative to a folder that is not here.
+        if not text or (body.get("bundle") and not os.path.isabs(text)):
+            continue
+        path = os.path.join(body["workdir"], text)
+        if found := re.search(r"[%{]", path):
+            path = os.path.dirname(path[: found.start()] + "x") + "/x"
+        if why := _why_unwritable(path):
+            raise ClientError(f"--{option}: {text!r} cannot be written: {why}")
+
+
+def _why_unwritable(path: str) -> str:
+    """What keeps a file from being made or added to; empty: nothing."""
+    if os.path.isdir(path):
+        return "it is a folder"
+    if os.path.exists(path):
+        return "" if os.access(path, os.W_OK) else "you may not write to it"
+    there = os.path.dirname(path)
+    while not os.path.lexists(there):
+        there = os.path.dirname(there)
+    if not os.path.isdir(there):
+        return f"{there} is not a folder"
+    if there == "/":
+        # Another machine may have what this one has not.
+        return ""
+    return "" if os.access(there, os.W_OK | os.X_OK) else f"you may not write to {there}"
 
 
 def _beside(folder: str, name: str) -> str:

@@ -90,9 +90,12 @@ class Usage(msgspec.Struct):
         total.add(self.since(end_s), -1.0)
         return Spent(*(max(0.0, part) for part in msgspec.structs.astuple(total)))
 
-    def promises_since(self, start_s: float) -> tuple[int, int]:
-        """Promises kept and broken from the day of a moment on."""
-        counted = [told for day, told in self.promises.items() if day >= start_s // DAY_S]
+    def promises_between(self, start_s: float, end_s: float) -> tuple[int, int]:
+        """Promises kept and broken from the day of a moment to that of another."""
+        first = start_s // DAY_S
+        counted = [
+            told for day, told in self.promises.items() if day >= first and day * DAY_S <= end_s
+        ]
         return sum(kept for kept, _ in counted), sum(broken for _, broken in counted)
 
     def count_promise(self, at_s: float, *, kept: bool) -> None:

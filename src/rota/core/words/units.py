@@ -8,7 +8,7 @@ the epoch. Text becomes numbers here, exactly and once. Whatever cannot be read 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from itertools import pairwise
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -56,7 +56,6 @@ _CLOCK = re.compile(r"(?:([0-9]{1,6})-)?([0-9]{1,6}):([0-9]{2}):([0-9]{2})")
 _SIZE_FORMS = "expected a size such as 512m, 8g, 16GB or 1.5T (binary units)"
 _CPU_FORMS = "expected a number of CPUs such as 4, 1.5 or 500m (thousandths)"
 _DURATION_FORMS = "expected a time such as 90, 90s, 15m, 2h, 1d, 1h30m, HH:MM:SS or D-HH:MM:SS"
-_WHEN_FORMS = "expected a moment such as 18:00, 2026-11-15T18:00, 2026-11-15T18:00:00Z or now+2h"
 
 
 def parse_size_bytes(text: str) -> int:
@@ -136,46 +135,6 @@ def _duration_ms(body: str) -> int | None:
             return None
         return (((days * 24 + hours) * 60 + minutes) * 60 + seconds) * 1000
     return None
-
-
-def parse_when(text: str, now_s: float, utc_offset_s: int = 0) -> float:
-    """A moment as seconds since the epoch.
-
-    ``18:00`` is the next time the clock shows it; times without a zone are read with
-    ``utc_offset_s`` (seconds east of Greenwich); ``now+2h`` counts from ``now_s``.
-    """
-    body = text.strip()
-    low = body.lower()
-    if low == "now":
-        return now_s
-    if low.startswith(("now+", "+")):
-        return now_s + parse_duration_ms(low.removeprefix("now").removeprefix("+")) / 1000
-    zone = _zone(utc_offset_s)
-    if found := re.fullmatch(r"([0-9]{1,2}):([0-9]{2})(?::([0-9]{2}))?", body):
-        hour, minute, second = (int(group or 0) for group in found.groups())
-        return _next_clock(text, (hour, minute, second), now_s, zone)
-    if re.match(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:$|[Tt ])", body):
-        try:
-            moment = datetime.fromisoformat(body.upper())
-        except ValueError:
-            raise ValueError(_refusal(text, _WHEN_FORMS)) from None
-        return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
-    raise ValueError(_refusal(text, _WHEN_FORMS))
-
-
-def _next_clock(text: str, clock: tuple[int, int, int], now_s: float, zone: timezone) -> float:
-    hour, minute, second = clock
-    if hour > 23 or minute > 59 or second > 59:
-        raise ValueError(_refusal(text, _WHEN_FORMS))
-    today = datetime.fromtimestamp(now_s, zone)
-    moment = today.replace(hour=hour, minute=minute, second=second, microsecond=0)
-    if moment.timestamp() <= now_s:
-        moment += timedelta(days=1)
-    return moment.timestamp()
-
-
-def _zone(utc_offset_s: int) -> timezone:
-    return timezone(timedelta(seconds=utc_offset_s))
 
 
 def format_mib(memory_mib: int) -> str:
