@@ -2,7 +2,7 @@
 
 from rota.rpc.messages import BeatSeen, Welcome
 from rota.session.lease import AgentLease
-from rota.session.redial import FIRST_S, MOST_S, Pauses
+from rota.session.redial import BUSY_S_MAX, FIRST_S, LONGEST_S, MOST_S, Pauses
 
 
 def connected() -> AgentLease:
@@ -58,3 +58,22 @@ def test_agents_that_were_cut_off_together_do_not_come_back_as_one():
     moments = {sum(pauses.take_s() for _ in range(4)) for pauses in agents}
 
     assert len(moments) == len(agents)
+
+
+def test_where_the_lease_is_long_pauses_grow_longer_and_are_always_a_small_part_of_it():
+    most_s = {}
+    for lease_s in (0.0, 10.0, 100.0, 300.0, 3600.0):
+        pauses = Pauses()
+        pauses.reset(lease_s)
+        most_s[lease_s] = max(pauses.take_s() for _ in range(200))
+
+    assert max(most_s[0.0], most_s[10.0]) <= MOST_S
+    assert MOST_S < most_s[100.0] <= 5.0 < most_s[300.0] <= LONGEST_S
+    assert most_s[3600.0] <= LONGEST_S
+
+
+def test_a_controller_that_is_busy_is_left_alone_as_long_as_it_wants_or_up_to_twice_that():
+    taken = [Pauses().take_s(busy_s=5.0) for _ in range(50)]
+
+    assert 5.0 <= min(taken) < max(taken) <= 10.0 + FIRST_S
+    assert max(Pauses().take_s(busy_s=1e9) for _ in range(5)) <= 2 * BUSY_S_MAX + FIRST_S

@@ -3,8 +3,10 @@
 import asyncio
 import os
 import socket
+import threading
 from collections.abc import Awaitable, Callable
 
+from rota.agent.machine import listeners
 from rota.agent.visits.tunnels import WINDOW_BYTES, Tunnels
 from rota.rpc.visits import CloseTunnel, OpenTunnel, TunnelInput, TunnelOutput
 
@@ -180,3 +182,29 @@ def test_a_closed_port_and_a_job_that_is_gone_are_one_clear_line():
         assert gone.over.error == "the job does not run on this node (any more)"
 
     asyncio.run(story())
+
+
+def test_a_directory_of_users_that_does_not_answer_holds_up_the_asker_alone(monkeypatch):
+    asked, answered = threading.Event(), threading.Event()
+    in_time = []
+
+    def name_of(uid: int) -> str:
+        asked.set()
+        in_time.append(answered.wait(WAIT_S / 2))
+        return str(uid)
+
+    async def story(_far: Far, port: int) -> None:
+        # Of a job that is gone everybody is a stranger.
+        far = Far(pid=1 << 30)
+        far.tunnels.take(OpenTunnel(1, "u1", port))
+        await asyncio.to_thread(asked.wait, WAIT_S)
+        answered.set()
+        await far.until(lambda: far.over)
+
+        assert far.over is not None
+        assert "is not the job's" in far.over.error
+
+    monkeypatch.setattr(listeners, "_user_name", name_of)
+    with_port(echo_at_end, story)
+
+    assert in_time[0]

@@ -14,7 +14,9 @@ from rota.rpc.messages import PROTOCOL, Hello, SessionRefused, Welcome, decode_t
 from tests.api.running import WAIT_S
 
 if TYPE_CHECKING:
-    from rota.rpc.messages import ControllerMessage
+    from collections.abc import Callable
+
+    from rota.rpc.messages import AgentMessage, ControllerMessage
     from tests.api.running import Running
 
 
@@ -45,15 +47,20 @@ class Joiner:
             self.close()
             return answer.reason
         assert isinstance(answer, Welcome), answer
-        self.lease_s = answer.lease_s
+        self.lease_s, self.session = answer.lease_s, answer.session
         return ""
 
     def say_hello(self, **changed: Any) -> None:
         assert self.socket is not None
         spec = NodeSpec(name=self.name, cpu_milli=1000, memory_mib=100)
-        words = {"incarnation": f"i-{self.name}", "key": digest_of(self.key)} | changed
-        hello = Hello(PROTOCOL, spec, boot_id="boot", version="test", **words)
+        own = {"node": spec, "incarnation": f"i-{self.name}", "key": digest_of(self.key)}
+        hello = Hello(PROTOCOL, boot_id="boot", version="test", **own | changed)
         self.socket.send(encode(hello))
+
+    def says(self, message: Callable[[int], AgentMessage]) -> None:
+        """Something in the session that it was let in for."""
+        assert self.socket is not None
+        self.socket.send(encode(message(self.session)))
 
     def hears(self) -> ControllerMessage:
         assert self.socket is not None

@@ -5,6 +5,7 @@ import http.client
 import json
 import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator
@@ -139,7 +140,12 @@ class Running:
     """A server and the ways to it."""
 
     def __init__(
-        self, folder: Path, own_uid: int, inbox_size: int = 10_000, limits: UserLimits = USUAL
+        self,
+        folder: Path,
+        own_uid: int,
+        inbox_size: int = 10_000,
+        limits: UserLimits = USUAL,
+        secure: ssl.SSLContext | None = None,
     ) -> None:
         self.socket_path = str(folder / "rota.sock")
         self.port = 0
@@ -149,6 +155,7 @@ class Running:
         self.own_uid = own_uid
         self.inbox_size = inbox_size
         self.limits = limits
+        self.secure = secure
         self.loop: asyncio.AbstractEventLoop
         self.context: Context
         self._stop: asyncio.Event
@@ -227,7 +234,7 @@ class Running:
         app = make_app(self.host, settings)
         self.context = app.context
         most = self.limits.connections
-        server = DoorServer(app, app.context.closing, connections=most)
+        server = DoorServer(app, app.context.closing, self.secure, most)
         await server.start([unix, tcp])
         self._started.set()
         await self._stop.wait()
@@ -266,8 +273,10 @@ def running(
     own_uid: int | None = None,
     inbox_size: int = 10_000,
     limits: UserLimits = USUAL,
+    secure: ssl.SSLContext | None = None,
 ) -> Iterator[Running]:
-    server = Running(folder, os.geteuid() if own_uid is None else own_uid, inbox_size, limits)
+    uid = os.geteuid() if own_uid is None else own_uid
+    server = Running(folder, uid, inbox_size, limits, secure)
     server.start()
     try:
         yield server

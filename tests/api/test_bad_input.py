@@ -179,6 +179,19 @@ def test_a_body_that_is_not_json_is_told_where_it_breaks(
     assert hint in answer.json["detail"]
 
 
+@pytest.mark.parametrize("path", ["/jobs", "/jobs:batch", "/tokens", "/jobs:cancel"])
+def test_half_a_pair_of_surrogates_is_given_back_as_it_was_written(
+    caller: Caller, path: str
+) -> None:
+    field = {"/jobs": "array", "/jobs:batch": "jobs", "/tokens": "expires_s"}.get(path, "ids")
+
+    answer = caller.post(path, b'{"%s": {"a": ["\\ud800"]}}' % field.encode())
+
+    assert answer.status == 400
+    assert answer.json["field"] == field
+    assert answer.json["value"] == {"a": ["\ud800"]}
+
+
 @pytest.mark.parametrize(
     ("path", "field"),
     [

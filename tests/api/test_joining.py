@@ -6,14 +6,28 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 
 import pytest
+from msgspec.structs import replace
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
+from rota.api.door.agents import AGAIN_S
+from rota.controller.agents import links, news_budget
 from rota.controller.chores.node_keys import renew_old_keys
 from rota.core.facts.node import NodeSpec
 from rota.node_keys import digest_of, new_key
-from rota.rpc.messages import Hello, NewKey, RenewKey, SessionRefused, encode
+from rota.rpc.messages import (
+    Beat,
+    BeatSeen,
+    Hello,
+    NewKey,
+    RenewKey,
+    Resized,
+    SessionRefused,
+    encode,
+)
+from rota.session.wire import TurnedAway, dial
 from tests.api.joining import Joiner, join_token
 from tests.api.running import WAIT_S, Caller, Running
 
@@ -184,6 +198,69 @@ def test_only_on_the_controllers_own_socket_an_agent_is_believed_to_be_local(
     assert n1.joins(join_token(server)["token"], local=True) == ""
 
     assert n1.lease_s == 30.0
+
+
+def test_a_key_does_not_make_an_engine_of_a_machine(server: Running, node: Join):
+    server.host._controller.liveness.lease_s = 30.0
+    n1 = enrolled(server, node, "n1")
+
+    refused = n1.joins(n1.key, engine="slurm")
+
+    assert "n1 is on record as a machine, not an engine" in refused
+    assert n1.joins(n1.key) == ""
+    assert n1.lease_s == 30.0
+
+
+def test_the_key_of_an_agent_of_one_user_gets_no_jobs_of_others(server: Running, node: Join):
+    bobs = NodeSpec(name="n1", cpu_milli=1000, memory_mib=100, user="bob")
+    everybodys = replace(bobs, user="")
+    n1 = node("n1")
+    assert n1.joins(join_token(server)["token"], node=bobs) == ""
+
+    refused = n1.joins(n1.key, node=everybodys)
+    assert n1.joins(n1.key, node=bobs) == ""
+    n1.says(lambda session: Resized(session, everybodys))
+    n1.says(lambda session: Beat(session, 1))
+    n1.hears_a(BeatSeen)
+
+    assert "for the jobs of bob alone" in refused
+    assert server.host.cluster.nodes["n1"].spec.user == "bob"
+
+
+def test_a_node_that_says_too_much_of_itself_is_not_heard_for_a_while(
+    server: Running, node: Join, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(news_budget, "BURST_BYTES", 100_000)
+    n1, n2 = enrolled(server, node, "n1"), enrolled(server, node, "n2")
+    spec = NodeSpec(name="n1", cpu_milli=1000, memory_mib=100)
+
+    with suppress(ConnectionClosed):
+        for number in range(100):
+            large = replace(spec, labels={"a": f"{number}" + "x" * 50_000})
+            n1.says(lambda session, large=large: Resized(session, large))
+    n1.hears_a(SessionRefused)
+
+    assert "n1 says too much of itself; it is heard again in" in n1.joins(n1.key)
+    assert n2.joins(n2.key) == ""
+    seen = server.local().get("/events?kinds=node-registered&node=n1&after=0&limit=1000")
+    assert len(seen.body) < 1_000_000
+
+
+def test_of_too_many_agents_at_once_the_last_are_told_when_to_come_again(
+    server: Running, node: Join, monkeypatch: pytest.MonkeyPatch
+):
+    n1 = enrolled(server, node, "n1")
+    n1.close()
+    monkeypatch.setattr(links, "NEWCOMERS_MAX", 0)
+
+    async def dialled() -> float:
+        with pytest.raises(TurnedAway, match="busy") as away:
+            await dial(f"http://127.0.0.1:{server.port}", n1.key, lambda _: None)
+        return away.value.busy_s
+
+    assert asyncio.run(dialled()) == AGAIN_S
+    monkeypatch.undo()
+    assert n1.joins(n1.key) == ""
 
 
 def test_a_node_waits_until_an_operator_approves_it(server: Running, node: Join):

@@ -89,11 +89,11 @@ def test_a_bucket_fills_again_by_itself_and_blobs_have_one_of_a_day() -> None:
     )
 
     for _ in range(3):
-        gate.request(ann)
+        gate.request("ann")
     with pytest.raises(Busy) as early:
-        gate.request(ann)
+        gate.request("ann")
     now_s[0] = early.value.retry_after_s
-    gate.request(ann)
+    gate.request("ann")
     gate.blobs(ann, 10 << 20)
     with pytest.raises(Busy, match=r"allowed are 10m a day \(limits.blobs_per_day\)"):
         gate.blobs(ann, 1 << 20)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 
 import pytest
 
+from rota.api import errors
 from rota.api.door import server as server_module
 from rota.api.door.short_way import whole_submit
 from tests.api.running import WAIT_S, Running, running
@@ -153,6 +154,16 @@ def test_what_is_refused_is_a_problem_and_the_connection_goes_on(line):
     assert refused[0] == 400
     assert refused[1]["status"] == 400
     assert line.answer()[0] == 201
+
+
+def test_what_breaks_is_not_waited_for(line, monkeypatch):
+    def broken(_problem: object) -> bytes:
+        raise RuntimeError("the words fail us")
+
+    monkeypatch.setattr(errors, "encode_problem", broken)
+    line.send(PLAIN.replace(BODY, b'{"command": ["true"]x'))
+
+    assert line.is_over()
 
 
 def test_a_token_that_is_not_valid_is_refused(line):

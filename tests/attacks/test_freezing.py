@@ -293,6 +293,7 @@ BODIES = {
     "numbers": b'{"command": ["true"], "time_limit_s": ' + b"9" * 1_000_000 + b"}",
     "no text": b'{"command": ["true"], "name": "\xff\xfe"}',
     "half a pair": b'{"command": ["true"], "name": "\\ud800"}',
+    "half a pair elsewhere": b'{"command": ["true"], "array": ["\\ud800"]}',
     "ranges": b'{"command": ["true"], "array": "' + b"0-9," * 1_000_000 + b'1"}',
 }
 

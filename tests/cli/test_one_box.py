@@ -71,6 +71,16 @@ def test_a_single_user_needs_no_row_for_all(fake, rota):
     assert len(rota("stats").out.splitlines()) == 3
 
 
+@pytest.mark.parametrize("words", ["usage --period", "stats --period", "report"])
+def test_a_period_that_is_too_long_is_named_as_it_was_written(fake, rota, words):
+    refused = rota(*words.split(), "400d")
+
+    assert refused.code == 2
+    assert "400d" in refused.err
+    assert "366d" in refused.err
+    assert not fake.asked
+
+
 @pytest.mark.parametrize("words", ["stats --period soon", "stats --longest 101", "stats extra"])
 def test_stats_of_nonsense_are_refused_before_anybody_is_asked(fake, rota, words):
     assert rota(*words.split()).code == 2

@@ -6,6 +6,7 @@ import grpc
 import pytest
 
 from rota.rpc import cluster_pb2 as pb
+from rota.settings.limits import UserLimits
 from tests.api.running import running
 from tests.grpc.conftest import in_loop, open_door
 from tests.grpc.typed import Typed, refusal
@@ -128,3 +129,31 @@ def test_open_streams_end_when_the_controller_stops_and_hold_nothing_up(socket_f
         assert list(logs) == []
         in_loop(own, door.stop())
         ann.close()
+
+
+def test_streams_without_number_of_one_user_are_refused_and_others_are_not(socket_folder):
+    with running(socket_folder, limits=UserLimits(connections=2)) as narrow:
+        door, local = open_door(narrow), narrow.local()
+        tokens = [local.post("/tokens", {"user": user}).json["token"] for user in ("ann", "bob")]
+        ann, bob = (Typed(door.address, token) for token in tokens)
+        open_streams = [ann("WatchEvents") for _ in range(2)]
+        for stream in open_streams:
+            stream.initial_metadata()
+
+        refused = refusal(ann, "WatchEvents")
+        bobs = bob("WatchEvents")
+        bobs.initial_metadata()
+        open_streams[0].cancel()
+        until(lambda: _is_open(ann("WatchEvents")), "the stream that ended to make room")
+
+        for client in (ann, bob):
+            client.close()
+        in_loop(narrow, door.stop())
+
+    said = "streams: ann has too many; allowed are 2 at one time (limits.connections)"
+    assert refused == (grpc.StatusCode.RESOURCE_EXHAUSTED, said)
+
+
+def _is_open(stream) -> bool:
+    stream.initial_metadata()
+    return bool(stream.is_active())

@@ -70,6 +70,12 @@ def test_records_outlive_the_jobs_that_they_are_about_and_are_shipped_as_lines_o
 
     assert [record["action"] for record in kept] == ["submit"]
     assert {"submit"} == {line["action"] for line in shipped if line["object"] == f"job {job}"}
+    verified = box.rota("audit", "verify", str(lines)).stdout
+    assert verified.startswith(f"{len(shipped)} records as they were written")
+    lines.write_text(lines.read_text().replace(shipped[0]["user"], "somebody", 1))
+    changed = box.rota("audit", "verify", str(lines), check=False)
+    assert changed.returncode == 1
+    assert changed.stdout.startswith("line 1: was changed")
 
 
 def test_a_file_that_cannot_be_written_is_refused_in_one_line(

@@ -1,7 +1,11 @@
 """``sbcast``: a file comes to the nodes of a job, or it is said why not."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
+from rota.slurm.submit.sbcast import _COPY
 from tests.journeys.box import until
 from tests.slurm.real import Slurm
 
@@ -20,6 +24,21 @@ def test_a_file_of_any_bytes_is_copied_and_no_step_is_listed(either: Slurm) -> N
     assert [path.name for path in either.work.glob("copy*")] == ["copy"]
     listed = either.text("sacct", "-n", "-P", "-o", "jobid", "-j", job).split()
     assert listed == [job, f"{job}.batch", f"{job}.extern", f"{job}.0"]
+
+
+def test_nobody_knows_beforehand_where_a_copy_begins(tmp_path: Path) -> None:
+    planted = tmp_path / "of another user"
+    copy = ["/bin/sh", "-c", _COPY, "sbcast", tmp_path / "copy", "0", "644", ""]
+    # The number of the process is that of the shell before it.
+    plant = 'ln -s "$0" "$1.sbcast.$$"; shift; exec "$@"'
+
+    subprocess.run(
+        ["/bin/sh", "-c", plant, planted, tmp_path / "copy", *copy], input=b"secret", check=True
+    )
+
+    assert not planted.exists()
+    assert (tmp_path / "copy").read_bytes() == b"secret"
+    assert not (tmp_path / "copy").is_symlink()
 
 
 def test_a_file_that_is_there_is_replaced_only_by_force(slurm: Slurm) -> None:

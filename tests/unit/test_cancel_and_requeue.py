@@ -3,6 +3,7 @@
 import pytest
 
 from rota.controller.commands import commands as cmd
+from rota.controller.commands.change import named_ids
 from rota.core.facts.errors import Forbidden
 from rota.core.facts.states import Cause
 from rota.testing.scene import ALICE, BOB, OPERATOR, VIEWER, Scene
@@ -273,6 +274,33 @@ def test_a_user_may_cancel_all_of_his_own_and_not_those_of_others():
 
     assert answer.changed == tuple(mine)
     assert scene.is_running("hog")
+
+
+def test_a_command_on_all_jobs_of_a_user_looks_at_no_job_of_others():
+    scene = Scene(cpus=1)
+    runs = scene.submit("runs", actor=BOB)
+    array = scene.submit("array", array="0-3", actor=BOB)
+    for _ in range(50):
+        scene.submit()
+    looked: list[object] = []
+    mine = named_ids(scene.cluster, cmd.Cancel(actor=BOB, of_user="bob"))
+
+    class Watched(dict):
+        def values(self):
+            looked.append(self)
+            return super().values()
+
+        def __iter__(self):
+            looked.append(self)
+            return super().__iter__()
+
+    scene.cluster.jobs = Watched(scene.cluster.jobs)
+    scene.cluster.families.arrays = Watched(scene.cluster.families.arrays)
+    again = named_ids(scene.cluster, cmd.Cancel(actor=BOB, of_user="bob"))
+
+    assert mine == again == (runs, array)
+    assert not looked
+    assert named_ids(scene.cluster, cmd.Cancel(actor=OPERATOR, of_user="nobody")) == ()
 
 
 def test_hold_of_everything_concerns_what_waits_and_release_what_is_held():

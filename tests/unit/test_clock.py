@@ -167,3 +167,43 @@ def test_a_bookmark_that_makes_no_sense_is_written_anew():
     moved_s = [clock().moved_s(store, 1), clock(HOUR_S).moved_s(store, 2)]
 
     assert moved_s == [0.0, pytest.approx(HOUR_S, abs=0.1)]
+
+
+def test_a_machine_that_slept_is_as_late_as_the_clocks_of_others(monkeypatch):
+    """As the kernel has it: one clock stands still while the machine sleeps, one does not."""
+    running_s, asleep_s = 1000.0, 0.0
+    clocks = {
+        time.CLOCK_MONOTONIC: lambda: running_s,
+        time.CLOCK_BOOTTIME: lambda: running_s + asleep_s,
+    }
+    monkeypatch.setattr(time, "clock_gettime", lambda which: clocks[which]())
+    monkeypatch.setattr(time, "monotonic", clocks[time.CLOCK_MONOTONIC])
+    clock = Clock(wall=lambda: 5000.0)
+
+    asleep_s = HOUR_S
+    running_s += 1
+
+    assert clock.now_s() == 5000.0 + HOUR_S + 1
+
+
+@pytest.mark.parametrize(("by_s", "words"), [(HOUR_S, "forward by 1h"), (-HOUR_S, "back by 1h")])
+def test_a_clock_that_is_set_under_running_work_moves_nothing_and_is_told(
+    by_s: float, words: str, caplog: pytest.LogCaptureFixture
+):
+    steady_s, set_s = 1000.0, 0.0
+    clock = Clock(wall=lambda: 5000.0 + set_s, steady=lambda: steady_s)
+
+    set_s = 5.0
+    clock.look()
+    near = clock.warning
+    set_s = by_s
+    clock.look()
+    clock.look()
+    far = clock.warning
+    set_s = 0.0
+    clock.look()
+
+    assert clock.now_s() == 5000.0
+    assert (near, clock.warning) == ("", "")
+    assert f"the wall clock was set {words} since the controller was started" in far
+    assert caplog.text.count("wall clock was set") == 1

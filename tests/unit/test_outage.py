@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from rota.controller import loop as loop_module
 from rota.controller.commands.commands import Cancel, Submission, Submit
 from rota.controller.engine import FromLink
 from rota.controller.launches.launch import encode_environment
@@ -204,6 +205,32 @@ def test_how_jobs_ended_is_kept_when_the_state_is_read_back():
         assert host.cluster.state_of(job) is JobState.COMPLETED
         assert host.cluster.state_of(waiting) is JobState.HELD
         assert (counts[JobState.COMPLETED], counts[JobState.CANCELLED]) == (1, 0)
+
+    play(story)
+
+
+def test_a_state_that_cannot_be_read_back_is_read_again_whatever_the_trouble_was(monkeypatch):
+    def broken(*_: object) -> None:
+        troubles.append("once")
+        raise LookupError("what the disk says makes no sense")
+
+    troubles: list[str] = []
+
+    async def story(host: Host, store: MemoryStore) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            with monkeypatch.context() as patch:
+                patch.setattr(loop_module, "read_state", broken)
+                store.disk.fault = DiskFault.FULL
+                with pytest.raises(Unavailable):
+                    await host.ask(one_job())
+                store.disk.fault = None
+                await until(lambda: troubles)
+                with pytest.raises(Unavailable, match="makes no sense"):
+                    await host.ask(one_job())
+            await until(lambda: host._outage is None)
+            taken = await host.ask(one_job())
+
+            assert store.job(taken.ids[0]).spec.name == "x"
 
     play(story)
 

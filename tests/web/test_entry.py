@@ -138,6 +138,17 @@ def test_a_link_lets_its_maker_in_once(server: Running) -> None:
     assert "Set-Cookie" not in again.headers
 
 
+def test_links_without_number_of_one_user_take_nobody_elses_away(server: Running) -> None:
+    ada = server.local(token_of(server, "ada")).post("/web/links").json["path"]
+    mallory = server.local(token_of(server, "mallory"))
+
+    made = [mallory.post("/web/links").json["path"] for _ in range(room.LINKS_MAX + 1)]
+
+    left = [ask(server, "GET", path).headers["Location"] for path in (made[0], made[1])]
+    assert left == ["/web/sign-in?used=1", "/"]
+    assert ask(server, "GET", ada).headers["Location"] == "/"
+
+
 def test_a_link_that_is_too_old_lets_nobody_in(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -105,7 +105,7 @@ class NodeHost:
         self._keeper: keeper_link.KeeperLink | None = None
         self._controller: Connection | None = None
         self._refused = ""
-        self._welcomed = False
+        self._lease_s = -1.0
         self._alarm = Alarm(self._now_s, self._on_timer)
         self._gauges = Gauges(
             self._spec.devices,
@@ -278,7 +278,7 @@ class NodeHost:
         pauses = Pauses(REDIAL_S_MAX_LOCAL) if local else Pauses()
         said, began_s = "", time.monotonic()
         while not self._leaving.note:
-            self._refused, self._welcomed = "", False
+            self._refused, self._lease_s, busy_s = "", -1.0, 0.0
             dialled_s = time.monotonic()
             await self._gauges.before_hello()
             try:
@@ -287,7 +287,7 @@ class NodeHost:
                 link.send(self._hello())
                 reason = await link.closed
             except wire.ControllerAway as error:
-                reason = str(error)
+                reason, busy_s = str(error), error.busy_s
             finally:
                 if self._controller is not None:
                     self._controller.close()
@@ -296,8 +296,8 @@ class NodeHost:
                 self._errands.on_disconnected()
                 self._agent.on_disconnected()
             # A controller that takes us in and drops us at once must not be dialled in a spin.
-            if self._welcomed and time.monotonic() - dialled_s > REDIAL_S_MAX:
-                pauses.reset()
+            if self._lease_s >= 0 and time.monotonic() - dialled_s > REDIAL_S_MAX:
+                pauses.reset(self._lease_s)
                 said = ""
             reason = self._refused or reason
             # A controller that was started together with us needs a moment.
@@ -306,7 +306,7 @@ class NodeHost:
                 log.warning("not connected to the controller: %s", reason)
                 folder.introduce(self._config.folder, self._spec.name, self._refused)
                 said = reason
-            await asyncio.sleep(REFUSED_S if self._refused else pauses.take_s())
+            await asyncio.sleep(REFUSED_S if self._refused else pauses.take_s(busy_s))
 
     def _hello(self) -> Hello:
         return Hello(
@@ -337,7 +337,7 @@ class NodeHost:
             self._errands.take(message)
         elif isinstance(message, Welcome):
             log.info("connected, session %d of cluster %s", message.session, message.cluster)
-            self._welcomed, self._gauges.every_s = True, message.measure_s
+            self._lease_s, self._gauges.every_s = message.lease_s, message.measure_s
             folder.introduce(self._config.folder, self._spec.name, at_work=True)
             self._keyring.welcomed()
             self.carry_out(self._agent.on_welcome(message))

@@ -132,7 +132,11 @@ def make(
 
 
 def encode_problem(problem: Problem) -> bytes:
-    return _encode(problem)
+    try:
+        return _encode(problem)
+    except UnicodeEncodeError:
+        # JSON may have half a pair of surrogates, as an escape; UTF-8 has none.
+        return json.dumps(msgspec.to_builtins(problem, enc_hook=repr)).encode()
 
 
 _AT = re.compile(r" - at `(?P<key>key in )?\$(?P<path>.*)`$")

@@ -16,13 +16,21 @@ if TYPE_CHECKING:
     from rota.core.facts.tenant import Actor
     from rota.settings.limits import UserLimits
 
-#: Agents share the user of their token and come back all at once; admins set the limits.
+#: Nodes may bring and be told whatever their jobs need; admins set the limits.
 FREE = frozenset({Access.ADMIN, Access.AGENT})
 #: Buckets are forgotten when they are full again; looked for when there are this many.
 _MANY = 10_000
 DAY_S = 86_400.0
 #: Bodies of one user that are in memory at one time: two of the largest.
 HELD_BYTES_MAX = 256 * 1024 * 1024
+
+
+def counted_as(actor: Actor) -> str:
+    """Whom requests and connections count for; empty: nobody, of an admin."""
+    if actor.access is Access.ADMIN:
+        return ""
+    # Agents share the user that made their tokens.
+    return f"token {actor.token}" if actor.access is Access.AGENT else actor.user
 
 
 class UserBuckets:
@@ -66,13 +74,13 @@ class Gate:
         #: Bytes of bodies that came and are not answered yet.
         self._held: Counter[str] = Counter()
 
-    def request(self, actor: Actor) -> None:
-        """One request more."""
-        if self._requests is None or actor.access in FREE:
+    def request(self, whose: str) -> None:
+        """One request more of somebody, as ``counted_as`` says it."""
+        if self._requests is None or not whose:
             return
-        if wait_s := self._requests.take(actor.user, 1):
+        if wait_s := self._requests.take(whose, 1):
             raise Busy(
-                f"requests: too many of {actor.user}; allowed are {self._limits.requests_per_s} "
+                f"requests: too many of {whose}; allowed are {self._limits.requests_per_s} "
                 "a second (limits.requests_per_s)",
                 wait_s,
             )

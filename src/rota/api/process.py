@@ -59,7 +59,7 @@ from rota.controller.chores.retention import (
 )
 from rota.controller.chores.rounds import begin
 from rota.controller.chores.saved_work import SavedWork, drop_old_checkpoints
-from rota.controller.clock import Clock
+from rota.controller.clock import LOOK_S, Clock
 from rota.controller.commands.commands import SetElsewhere, SetPilot, SetPolicy, SetQuotaProvider
 from rota.controller.launches.launch import (
     CHECKPOINT_DIR,
@@ -278,7 +278,8 @@ def _forgetting(
     if plan.checkpoints.days:
         chores.append(partial(drop_old_checkpoints, saved_work, plan.checkpoints.days))
     named = {chore.func.__name__.replace("_", " "): chore for chore in chores}
-    return [begin(what, chore) for what, chore in named.items()]
+    looks = begin("looking at the clock", partial(asyncio.to_thread, host.clock.look), LOOK_S)
+    return [looks, *(begin(what, chore) for what, chore in named.items())]
 
 
 async def _inventory(context: Context, plan: ControllerPlan) -> list[asyncio.Task[None]]:

@@ -92,7 +92,7 @@ class NodeSession:
         """Connected, always."""
         pauses, said = Pauses(), ""
         while True:
-            self._refused, dialled_s = "", time.monotonic()
+            self._refused, dialled_s, busy_s = "", time.monotonic(), 0.0
             try:
                 self._link = await self._keyring.dial(self._url, self._on_message)
                 self.agent.on_connected()
@@ -100,7 +100,7 @@ class NodeSession:
                 self.send(self._hello())
                 reason = await self._link.closed
             except wire.ControllerAway as error:
-                reason = str(error)
+                reason, busy_s = str(error), error.busy_s
             finally:
                 self._link = None
                 self._heartbeat.hung_up()
@@ -113,7 +113,7 @@ class NodeSession:
             if reason != said:
                 log.warning("node %s is not connected to the controller: %s", self.name, reason)
                 said = reason
-            await asyncio.sleep(REFUSED_S if self._refused else pauses.take_s())
+            await asyncio.sleep(REFUSED_S if self._refused else pauses.take_s(busy_s))
 
     def _hello(self) -> Hello:
         return Hello(

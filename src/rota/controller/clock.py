@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from rota.core.facts.errors import RotaError
+from rota.core.words.units import format_duration
 from rota.keeper.lease import steady_s
 from rota.keeper.processes import boot_id
 
@@ -33,6 +34,8 @@ log = logging.getLogger("rota.controller")
 BOOKMARK = "clock"
 #: A difference below this is no step: times go on as they were.
 STEP_S = 1.0
+#: Clocks that are set right all the time are off by less. Looked at so often.
+FAR_S, LOOK_S = 60.0, 60.0
 
 
 class KnownOffset(msgspec.Struct, frozen=True):
@@ -54,7 +57,9 @@ class Clock:
         steady: Callable[[], float] = steady_s,
         boot: Callable[[], str] = boot_id,
     ) -> None:
-        self._steady, self._boot = steady, boot
+        self._wall, self._steady, self._boot = wall, steady, boot
+        #: What people must know; empty: nothing.
+        self.warning = ""
         # A process that is held up between the two reads too little: the largest is right.
         self._offset_s = max(wall() - steady() for _ in range(3))
         self._tick_s = 0.0
@@ -69,6 +74,23 @@ class Clock:
         """
         self._tick_s = max(self.now_s(), math.nextafter(self._tick_s, math.inf))
         return self._tick_s
+
+    def look(self) -> None:
+        """Whether the wall clock was set since: under work that runs no time jumps, it is told.
+
+        For threads: the clock may be that of a database.
+        """
+        off_s = self._wall() - self.now_s()
+        if abs(off_s) < FAR_S:
+            self.warning = ""
+        elif not self.warning:
+            way = "forward" if off_s > 0 else "back"
+            self.warning = (
+                f"the wall clock was set {way} by {format_duration(int(abs(off_s)))} since the "
+                "controller was started: moments that people name are off by as much until it is "
+                "started again; running work keeps its time then"
+            )
+            log.warning("%s", self.warning)
 
     def moved_s(self, store: Store, next_seq: int) -> float:
         """By how much the wall clock was set since the newest times on record; 0: it was not."""

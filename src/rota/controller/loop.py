@@ -125,8 +125,8 @@ class Host:
 
     @property
     def warning(self) -> str:
-        """What people must know about nodes that are gone; empty: nothing."""
-        return self._controller.liveness.warning
+        """What people must know of nodes that are gone, or of the clock; empty: nothing."""
+        return self._controller.liveness.warning or self.clock.warning
 
     @property
     def trouble(self) -> str:

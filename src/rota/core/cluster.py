@@ -97,6 +97,12 @@ class Cluster:
         ends = self.ids.ended.states_in(array.id + 1, array.id + array.count)
         return next((state for state in WORST_FIRST if state in ends), None)
 
+    def items_of(self, user: str) -> list[Job | Array]:
+        """The unfinished jobs of a user, and the arrays that have untouched elements."""
+        waiting = self.accounts.waiting.owned.get(user, ())
+        ids = {*waiting, *self.census.active_in.get(("user", user), ())}
+        return [self.jobs.get(item) or self.arrays[item] for item in ids]
+
     def count_states(self) -> dict[JobState, int]:
         """How many jobs are in each state, elements of arrays counted one by one."""
         counts = {state: len(ids) for state, ids in self.census.by_state.items()}

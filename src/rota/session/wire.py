@@ -20,6 +20,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from rota.digits import is_digits
 from rota.fingerprints import WrongCertificate, check, context_for, explain, split_token
 from rota.heads import addresses_of
 from rota.rpc.frames import bodies_of, frame_of
@@ -41,7 +42,7 @@ PING_INTERVAL_S = 15.0
 MESSAGE_BYTES_MAX = 1 << 30
 #: A controller that reads nothing while this much piles up is dialled again, and told in full.
 UNSENT_BYTES_MAX = 128 * 1024 * 1024
-FORBIDDEN = 403
+FORBIDDEN, BUSY = 403, (429, 503)
 REASON_MAX = 500
 #: The longest reason that a close frame can carry is a little longer.
 CLOSE_REASON_BYTES = 120
@@ -52,9 +53,12 @@ log = logging.getLogger("rota.agent")
 class ControllerAway(Exception):
     """The controller cannot be reached now; the text says why in one line."""
 
+    #: How long it wants to be left alone, because too many dial it at once.
+    busy_s = 0.0
+
 
 class TurnedAway(ControllerAway):
-    """The controller does not take what was shown to it."""
+    """The controller does not take what was shown to it, or not now."""
 
 
 class ControllerLink(asyncio.Protocol):
@@ -251,6 +255,12 @@ def _refusal(refusal: Exception) -> ControllerAway:
         said = (refusal.response.body or b"").decode(errors="replace").strip()
         if said.isprintable() and said:
             return TurnedAway(f"refused: {said[:REASON_MAX]}")
+    if isinstance(refusal, InvalidStatus) and refusal.response.status_code in BUSY:
+        after = refusal.response.headers.get("Retry-After", "")
+        if is_digits(after) and len(after) < 5:
+            busy = TurnedAway("the controller is busy")
+            busy.busy_s = float(after)
+            return busy
     return ControllerAway(str(refusal))
 
 

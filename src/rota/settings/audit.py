@@ -12,6 +12,8 @@ class AuditSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     #: A file that gets a line of JSON for each; empty: none.
     file: str = ""
+    #: A file with a key, by which nobody else can make the chain of the lines anew; empty: none.
+    key_file: str = ""
     #: ``/dev/log`` or ``HOST:PORT`` of a syslog that gets the same lines; empty: none.
     syslog: str = ""
     #: Records older than this are removed from the database; 0: never.

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 #: A link is used at once or not at all.
 LINK_S = 120.0
-LINKS_MAX = 1000
+#: Of one user: the oldest makes way, and nobody else's does.
+LINKS_MAX = 10
 
 
 class EntryLink(NamedTuple):
@@ -41,8 +42,9 @@ class EntryRoom:
         """A code that lets the actor in once."""
         now_s = time.monotonic()
         self._links = {key: link for key, link in self._links.items() if link.until_s > now_s}
-        if len(self._links) >= LINKS_MAX:
-            del self._links[next(iter(self._links))]
+        own = [key for key, link in self._links.items() if link.actor.user == actor.user]
+        if len(own) >= LINKS_MAX:
+            del self._links[own[0]]
         code = secrets.token_urlsafe(32)
         self._links[_digest(code)] = EntryLink(actor, now_s + LINK_S)
         return code

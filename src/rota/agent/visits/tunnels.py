@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, cast
 
 from rota.agent.machine.listeners import leads_to, strangers_at
@@ -16,6 +18,8 @@ if TYPE_CHECKING:
 WINDOW_BYTES = 256 * 1024
 #: A program that listens on this machine answers at once, or not at all.
 CONNECT_S = 5.0
+#: What listens at a port is looked up for as many at one time.
+LOOKS_AT_ONCE = 4
 #: Programs listen on one of these, or on both.
 HOSTS = ("127.0.0.1", "::1")
 
@@ -123,6 +127,8 @@ class Tunnels:
         self._pid_of = pid_of
         self._tunnels: dict[int, Tunnel] = {}
         self._dialling: set[asyncio.Task[None]] = set()
+        #: A job may have millions of files open, and a directory of users may not answer.
+        self._looks = ThreadPoolExecutor(LOOKS_AT_ONCE, "rota-tunnels")
 
     def take(self, message: OpenTunnel | TunnelInput | CloseTunnel) -> None:
         if isinstance(message, OpenTunnel):
@@ -155,9 +161,11 @@ class Tunnels:
         loop = asyncio.get_running_loop()
         own = frozenset(message.own) if message.boot == boot_id() else frozenset[int]()
         for host in HOSTS:
-            if own and leads_to(host, message.port, own):
+            look = partial(_who_listens, host, message.port, pid, own)
+            stranger = await loop.run_in_executor(self._looks, look)
+            if stranger is None:
                 continue  # It would come back to the caller, and from there to us, for ever.
-            if stranger := strangers_at(host, message.port, pid):
+            if stranger:
                 problem = f"port {message.port} is not the job's: it is one of user {stranger}"
                 continue
             try:
@@ -179,3 +187,10 @@ class Tunnels:
         for tunnel in self._tunnels.values():
             tunnel.close()
         self._tunnels.clear()
+
+
+def _who_listens(host: str, port: int, pid: int, own: frozenset[int]) -> str | None:
+    """Who listens there that is none of the job's; empty: nobody else, None: the caller itself."""
+    if own and leads_to(host, port, own):
+        return None
+    return strangers_at(host, port, pid)

@@ -41,7 +41,9 @@ INTERNAL = 1011
 REASON_MAX = 120
 #: How long the other side may take to hear that the connection is over.
 CLOSE_S = 5.0
-FORBIDDEN = 403
+FORBIDDEN, UNAVAILABLE = 403, 503
+#: When agents come back of which too many came at once, at the earliest.
+AGAIN_S = 2
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 #: Says whether it took a message.
@@ -84,6 +86,9 @@ async def serve(
     except RotaError as error:
         links.refusals.note(_place(scope), "", _shown(scope), str(error))
         await _turn_away(send, str(error))
+        return
+    if links.is_rushed:
+        await _turn_away(send, "too many agents come at once", UNAVAILABLE)
         return
     await send({"type": "websocket.accept"})
     shown = actor.token
@@ -143,7 +148,7 @@ def _take(links: Links, link: AgentLink, frame: bytes) -> bool:
     except UNREADABLE:
         link.refused = True
         return False
-    if links.objection(link, message):
+    if links.objection(link, message, len(frame)):
         link.refused = True
         return False
     links.heard(link, message, len(frame))
@@ -163,7 +168,7 @@ async def _read(links: Links, link: AgentLink, receive: Receive) -> tuple[int, s
             said = decode_from_agent(frame)
         except UNREADABLE as error:
             return BAD_MESSAGE, _other_version(frame) or f"not a message of an agent: {error}"
-        if why := links.objection(link, said):
+        if why := links.objection(link, said, len(frame)):
             return POLICY_VIOLATION, why
         links.heard(link, said, len(frame))
 
@@ -203,11 +208,15 @@ async def _end(
             line.abort()
 
 
-async def _turn_away(send: Callable[[Any], Awaitable[None]], reason: str) -> None:
+async def _turn_away(
+    send: Callable[[Any], Awaitable[None]], reason: str, status: int = FORBIDDEN
+) -> None:
     """Refuse the connection itself, in words that the agent can show."""
     body = reason.encode()
     headers = [(b"content-type", b"text/plain; charset=utf-8")]
-    start = {"type": "websocket.http.response.start", "status": FORBIDDEN, "headers": headers}
+    if status == UNAVAILABLE:
+        headers.append((b"retry-after", b"%d" % AGAIN_S))
+    start = {"type": "websocket.http.response.start", "status": status, "headers": headers}
     await send(start)
     await send({"type": "websocket.http.response.body", "body": body})
 

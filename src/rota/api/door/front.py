@@ -22,7 +22,7 @@ from rota.api.door.places import HELD, PLACE
 from rota.api.door.request_times import note_time, timed
 from rota.api.door.short_way import Reply
 from rota.api.errors import TooLarge
-from rota.api.gate import FREE
+from rota.api.gate import counted_as
 from rota.api.jobs.submit import SubmitAnswer, submit_batch, submit_one
 from rota.api.leaving import GONE, LOST
 from rota.api.rounds import InRounds
@@ -30,6 +30,7 @@ from rota.api.unread import WHOSE
 from rota.api.visits import attach, forward, inside
 from rota.api.visits.visits import is_meant
 from rota.core.facts.errors import RotaError
+from rota.core.facts.tenant import Access
 from rota.digits import is_digits
 from rota.pretended import HEADER
 
@@ -221,13 +222,22 @@ class Front:
         context = self.context
         actor = identify(context.identities, context.host, scope["client"], shown)
         if actor is not None:
-            scope[WHOSE] = None if actor.access in FREE else actor.user
-            if actor.access not in FREE and (counted := scope.get(ROUND)) is not None:
-                counted.user = actor.user
+            whose = self._whose(scope, actor)
+            scope[WHOSE] = whose or None
+            if whose and (counted := scope.get(ROUND)) is not None:
+                counted.user = whose
             if (place := HELD.get()) is not None:
-                place.known(actor)
-            context.gate.request(actor)
+                place.known(whose)
+            context.gate.request(whose)
         return actor
+
+    def _whose(self, scope: Scope, actor: Actor) -> str:
+        """Whom it counts for. Many nodes join with one token, and all at once."""
+        if actor.access is Access.AGENT and scope.get("type") == "websocket":
+            token = self.context.host.cluster.accounts.tokens.get(actor.token)
+            if token is None or not token.node:
+                return ""
+        return counted_as(actor)
 
 
 def _visit(path: str) -> Any:  # noqa: ANN401 - each serves a WebSocket

@@ -11,6 +11,7 @@ import contextlib
 import logging
 import socket
 import struct
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import uvicorn
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.api")
 
+#: Callers that wait to be let in.
+BACKLOG = 2048
 #: An idle connection is closed after this time; commands in a loop open a new one each.
 KEEP_ALIVE_S = 75
 #: The largest message that an agent may send, and one that anybody else may.
@@ -114,7 +117,8 @@ class HttpProtocol(ShortWay):
         super().connection_made(gathering)  # type: ignore[arg-type]
         peer = peer_of(transport)
         host = peer[0] if peer is not None else (self.client or ("",))[0]
-        self.place = gathering.place = self.places.take(host)
+        # One that was encrypted has had its place since before the handshake.
+        self.place = gathering.place = self.place or self.places.take(host)
         if self.place.refused:
             self._turn_away(transport)
             return
@@ -297,30 +301,73 @@ class DoorServer:
         #: Set when we stop: streams and long polls must end by themselves.
         self._closing = closing
         self._servers: list[asyncio.AbstractServer] = []
+        #: What takes encrypted connections in, and the handshakes that are under way.
+        self._doors: dict[asyncio.Task[None], socket.socket] = {}
+        self._shaking: set[asyncio.Task[None]] = set()
 
     async def start(self, sockets: Sequence[socket.socket]) -> None:
         self._config.load()
         loop = asyncio.get_running_loop()
         for sock in sockets:
             local = sock.family == socket.AF_UNIX
+            if self._secure is not None and not local:
+                self._doors[loop.create_task(self._take_in(sock, self._secure))] = sock
+                continue
             make = loop.create_unix_server if local else loop.create_server
-            secure = None if local else self._secure
-            # Nobody is known before the handshake is over, as before a head.
-            due_s = HEAD_S if secure else None
-            server = await make(
-                self._protocol, sock=sock, backlog=2048, ssl=secure, ssl_handshake_timeout=due_s
-            )
-            self._servers.append(server)
+            self._servers.append(await make(self._protocol, sock=sock, backlog=BACKLOG))
 
-    def _protocol(self) -> asyncio.Protocol:
+    def _protocol(self, place: DoorPlace | None = None) -> asyncio.Protocol:
         protocol = HttpProtocol(config=self._config, server_state=self._state, app_state={})
-        protocol.places = self._places
+        protocol.places, protocol.place = self._places, place
         return protocol
+
+    async def _take_in(self, door: socket.socket, secure: ssl.SSLContext) -> None:
+        """A connection has its place before its handshake, which may never end."""
+        loop = asyncio.get_running_loop()
+        door.listen(BACKLOG)
+        door.setblocking(False)
+        while True:
+            try:
+                caller, address = await loop.sock_accept(door)
+            except OSError as error:
+                # No descriptor is left, or the caller has gone before it was let in.
+                log.warning("cannot take a connection in: %s", error.strerror)
+                await asyncio.sleep(REFUSAL_S)
+                continue
+            place = self._places.take(address[0])
+            if place.hands_off:
+                place.leave()
+                caller.close()
+                continue
+            task = loop.create_task(self._shake_hands(caller, place, secure))
+            self._shaking.add(task)
+            task.add_done_callback(self._shaking.discard)
+
+    async def _shake_hands(
+        self, caller: socket.socket, place: DoorPlace, secure: ssl.SSLContext
+    ) -> None:
+        # Nobody is known before the handshake is over, as before a head.
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                partial(self._protocol, place), caller, ssl=secure, ssl_handshake_timeout=HEAD_S
+            )
+        except OSError as error:
+            log.debug("no handshake with %s: %s", place.whose, error)
+            place.leave()
+            caller.close()
+        except asyncio.CancelledError:
+            place.leave()
+            raise
 
     async def stop(self) -> None:
         """Accept nothing more, let what is being answered finish, close every connection."""
         for server in self._servers:
             server.close()
+        for task in (*self._doors, *self._shaking):
+            task.cancel()
+        await asyncio.gather(*self._doors, *self._shaking, return_exceptions=True)
+        for door in self._doors.values():
+            door.close()
         self._closing.set()
         for connection in list(self._state.connections):
             try:

@@ -124,9 +124,17 @@ class ShortWay(BoundedHeads):
         self.head_came()
         if self.timeout_keep_alive_task is not self._timer:
             self._unset_keepalive_if_required()
-        task = self.loop.create_task(self._answer(*request))
+        task = self.loop.create_task(self._served(*request))
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
+
+    async def _served(self, headers: Headers, body: bytes) -> None:
+        try:
+            await self._answer(headers, body)
+        finally:
+            if self._at_work:
+                # Nobody waits for an answer that will not come.
+                self.transport.close()
 
     async def _answer(self, headers: Headers, body: bytes) -> None:
         LOST.set(self.lost)

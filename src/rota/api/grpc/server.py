@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import resource
-from contextlib import aclosing
+from collections import Counter
+from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote
 
@@ -16,16 +17,17 @@ import grpc
 
 from rota.api.auth import Unauthenticated, identify, require
 from rota.api.door.front import SUBMIT_MAX
+from rota.api.door.places import AGAIN_S
 from rota.api.errors import problem_of
-from rota.api.gate import FREE
+from rota.api.gate import counted_as
 from rota.api.grpc import calls, endpoints, reading
 from rota.api.rounds import InRounds
-from rota.core.facts.errors import Rejected
+from rota.core.facts.errors import Busy, Rejected
 from rota.core.facts.tenant import Access, Actor
 from rota.rpc import cluster_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
 
     from rota.api.context import Context
 
@@ -101,6 +103,8 @@ class GrpcServer:
     ) -> None:
         """The most ``connections`` that it takes; 0: a quarter of all descriptors."""
         self._context = context
+        #: Streams that are open, by user.
+        self._streams: Counter[str] = Counter()
         most = connections or resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4
         bound = ("grpc.max_allowed_incoming_connections", most)
         self._server = grpc.aio.server(options=(*_OPTIONS, bound))
@@ -144,7 +148,8 @@ class GrpcServer:
         async def many(body: bytes, rpc: Any) -> None:  # noqa: ANN401 - grpc's context
             try:
                 asked = self._asked(call, body, rpc)
-                await self._in_rounds(asked, _stream(call, asked, rpc))
+                with self._streaming(asked.actor):
+                    await self._in_rounds(asked, _stream(call, asked, rpc))
             except Exception as error:
                 await _refuse(rpc, error)
 
@@ -153,9 +158,26 @@ class GrpcServer:
             return grpc.unary_stream_rpc_method_handler(many)
         return grpc.unary_unary_rpc_method_handler(one)
 
+    @contextmanager
+    def _streaming(self, actor: Actor) -> Iterator[None]:
+        """A stream is open as long as a connection of REST: as many of them fit into one here."""
+        user, most = counted_as(actor), self._context.settings.limits.connections
+        if user and most and self._streams[user] >= most:
+            raise Busy(
+                f"streams: {user} has too many; allowed are {most} at one time "
+                "(limits.connections)",
+                AGAIN_S,
+            )
+        self._streams[user] += 1
+        try:
+            yield
+        finally:
+            self._streams[user] -= 1
+            if not self._streams[user]:
+                del self._streams[user]
+
     def _in_rounds(self, asked: calls.GrpcCall[Any], work: Coroutine[Any, Any, T]) -> InRounds[T]:
-        actor = asked.actor
-        return InRounds(self._context.rounds, work, "" if actor.access in FREE else actor.user)
+        return InRounds(self._context.rounds, work, counted_as(asked.actor))
 
     def _asked(self, call: Answering, body: bytes, rpc: Any) -> calls.GrpcCall[Any]:  # noqa: ANN401
         actor = _ANYBODY
@@ -182,7 +204,7 @@ class GrpcServer:
         )
         if actor is None:
             raise Unauthenticated("a token is needed in the metadata: authorization: Bearer TOKEN")
-        self._context.gate.request(actor)
+        self._context.gate.request(counted_as(actor))
         return actor
 
 

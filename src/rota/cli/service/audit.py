@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 import click
 
+from rota.audit_chain import look_through, read_key
 from rota.cli.jobs.queue import terminal_width
 from rota.cli.shared import render, session, types
 from rota.cli.shared.job_fields import local_time
@@ -26,14 +29,16 @@ _COLUMNS = (
 _PAGE = 1000
 
 
-@click.command()
+@click.group(invoke_without_command=True)
 @click.option("--user", help="Only what this user did.")
 @click.option("--action", help="Only this: submit, cancel, logs, attach, set-queue, make-token …")
 @click.option("--object", "about", help="Only to this: 'job 12' (or 12), 'node n1', 'queue fast'.")
 @click.option("--since", type=types.PAST, help="Since 1h (ago), today, mon 9:00, 2026-11-15 …")
 @click.option("--limit", type=types.Number(1), default=100, show_default=True, help="At most.")
 @json_option
+@click.pass_context
 def audit(
+    ctx: click.Context,
     user: str | None,
     action: str | None,
     about: str | None,
@@ -46,6 +51,8 @@ def audit(
     Reading of logs, requests and results and visits to terminals are recorded, and who was refused.
     The same reader of the same object is recorded once in a minute.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     query: dict[str, Any] = {"user": user, "action": action}
     if about:
         query["object"] = f"job {about}" if is_digits(about) else about
@@ -56,6 +63,33 @@ def audit(
         click.echo(json.dumps(found, indent=2))
     else:
         click.echo("\n".join(audit_table(found, terminal_width())))
+
+
+@audit.command()
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True))
+@click.option("--key-file", type=click.Path(exists=True, dir_okay=False), help="audit.key_file.")
+def verify(files: tuple[str, ...], key_file: str | None) -> None:
+    """Find lines that were changed or removed.
+
+    Files that belong together are given in their order, the oldest first. That nothing was cut off
+    at the end is known by the last digest, where it was noted elsewhere. Exit code 1: something is
+    wrong, and the lines say where.
+    """
+    try:
+        key = read_key(key_file) if key_file else b""
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="--key-file") from None
+    with ExitStack() as stack:
+        opened = [
+            stack.enter_context(open(name, encoding="utf-8", errors="replace")) for name in files
+        ]
+        found = look_through(chain.from_iterable(opened), key)
+    if found.trouble:
+        click.echo("\n".join(found.trouble))
+        raise SystemExit(1)
+    begun = ", ".join(map(str, found.begins)) or "none"
+    click.echo(f"{found.lines} records as they were written; a chain begins at line {begun}")
+    click.echo(f"the last digest is {found.last or 'none'}")
 
 
 def _pages(query: dict[str, Any], limit: int) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ def admit(
         raise Rejected(versions_differ(hello.protocol))
     token = _token(scribe, shown) if shown else None
     _check_name(scribe, hello, token)
+    if token is not None:
+        _check_kind(scribe, hello)
     check_hello(hello, scribe.cluster, connected, liveness)
     if token is not None and not token.node:
         _enrol(scribe, hello, token)
@@ -77,6 +79,26 @@ def _check_name(scribe: Scribe, hello: Hello, token: Token | None) -> None:
             f"node {name} is on record as another installation ({node.incarnation}); choose "
             f"another name (--name), or remove it there first: rota node remove {name}"
         )
+
+
+def _check_kind(scribe: Scribe, hello: Hello) -> None:
+    """A key gets no more than the node that it was given to: it may have been stolen.
+
+    An engine has no lease, so its jobs would be out of reach; root's agent gets everybody's jobs.
+    """
+    node, told = scribe.cluster.nodes.get(hello.node.name), hello.node
+    if node is None:
+        return
+    if (hello.engine or told.engine) and not node.spec.engine:
+        what = "a machine, not an engine"
+    elif node.spec.user and told.user != node.spec.user:
+        what = f"one for the jobs of {node.spec.user} alone"
+    else:
+        return
+    raise Rejected(
+        f"node {told.name} is on record as {what}; choose another name (--name), or remove it "
+        f"there first: rota node remove {told.name}"
+    )
 
 
 def _enrol(scribe: Scribe, hello: Hello, token: Token) -> None:

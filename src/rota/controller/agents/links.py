@@ -7,6 +7,7 @@ import itertools
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rota.controller.agents.news_budget import NewsBudget
 from rota.controller.agents.refusals import Refusals
 from rota.controller.agents.report_checks import doubt
 from rota.controller.agents.visit_lines import TerminalLine, TunnelLine
@@ -14,11 +15,14 @@ from rota.core.facts.errors import Unavailable
 from rota.rpc.messages import (
     AgentAnswer,
     CheckpointAnswer,
+    DeviceUse,
+    Farewell,
     Hello,
     Measured,
     NewKey,
     ReadBundle,
     RenewKey,
+    Resized,
     SessionRefused,
     Welcome,
     encode,
@@ -48,6 +52,10 @@ _ANSWERS: dict[type, type[AgentAnswer]] = {
     SearchLog: LogFound,
     RenewKey: NewKey,
 }
+#: What a node says of itself, and what becomes an event each time.
+_NEWS = Hello | Resized | DeviceUse | Farewell
+#: Agents that are taken in at one time; more are told to come a little later.
+NEWCOMERS_MAX = 1000
 #: An agent of which more waits for the next tick than this is not listened to any longer.
 WAITING_BYTES_MAX = 64 * 1024 * 1024
 
@@ -73,6 +81,8 @@ class AgentLink:
         self.refused = False
         #: How many bytes of its messages wait for the next tick.
         self.waiting_bytes = 0
+        #: The size of its hello, and whether it speaks for an engine.
+        self.hello_bytes, self.engine = 0, False
 
 
 class Question(NamedTuple):
@@ -92,6 +102,9 @@ class Links:
         self._numbers = itertools.count(1)
         self._links: dict[int, AgentLink] = {}
         self._questions: dict[int, Question] = {}
+        self._news = NewsBudget()
+        #: Those whose hello waits for the next tick.
+        self._newcomers: set[int] = set()
         #: Those of whom something waits for the next tick.
         self._waiting: list[AgentLink] = []
         #: Who has the working folders that agents fetch.
@@ -101,17 +114,29 @@ class Links:
         self._terminals: dict[int, TerminalLine] = {}
         self._tunnels: dict[int, TunnelLine] = {}
 
+    @property
+    def is_rushed(self) -> bool:
+        """Whether more agents come at once than are taken in at once."""
+        return len(self._newcomers) >= NEWCOMERS_MAX
+
     def open(self, shown: str, place: str) -> AgentLink:
         link = AgentLink(next(self._numbers), shown, place)
         self._links[link.number] = link
         return link
 
-    def objection(self, link: AgentLink, message: AgentMessage) -> str:
+    def objection(self, link: AgentLink, message: AgentMessage, size: int = 0) -> str:
         """Why a message of an agent is not taken in, in one line; empty: it is."""
         if isinstance(message, Hello) == link.greeted:
             return "a second hello on one connection" if link.greeted else "the hello comes first"
         if link.waiting_bytes > WAITING_BYTES_MAX:
             return "this agent says more than can be heard"
+        # On the controller's own socket it is root, or the user that the controller runs as.
+        if link.shown and isinstance(message, _NEWS):
+            node = message.node.name if isinstance(message, Hello) else link.node
+            if wait_s := self._news.wait_s(node):
+                return f"node {node} says too much of itself; it is heard again in {wait_s:.0f} s"
+            if link.admitted:
+                self._news.spend(node, size, engine=link.engine)
         return doubt(message)
 
     def drained(self) -> None:
@@ -137,6 +162,8 @@ class Links:
             return
         if isinstance(message, Hello):
             link.greeted, link.node = True, message.node.name
+            link.hello_bytes, link.engine = size, bool(message.engine)
+            self._newcomers.add(link.number)
         if not link.waiting_bytes:
             self._waiting.append(link)
         link.waiting_bytes += size
@@ -166,6 +193,7 @@ class Links:
         for line in lines:
             if line.link == link.number:
                 line.cut()
+        self._newcomers.discard(link.number)
         if self._links.pop(link.number, None) is not None:
             self._put(link.number, None, link.shown)
 
@@ -173,8 +201,13 @@ class Links:
         link = self._links.get(number)
         if link is None:
             return
+        if isinstance(message, Welcome | SessionRefused):
+            self._newcomers.discard(number)
         if isinstance(message, Welcome):
             link.admitted = True
+            if link.shown:
+                # Not before: anybody may say any name.
+                self._news.spend(link.node, link.hello_bytes, engine=link.engine)
         elif isinstance(message, SessionRefused):
             link.admitted = False
             self.refusals.note(link.place, link.node, link.shown, message.reason)

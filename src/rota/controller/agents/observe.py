@@ -53,7 +53,10 @@ def observe(scribe: Scribe, node: str, seen: Seen) -> bool:
 
 
 def _waits(scribe: Scribe, job: Job, task: int, attempt: Attempt, seen: Seen) -> None:
-    """Inside its engine; on record when the reason is another one."""
+    """Inside its engine; on record when the reason is another one. A machine lets none wait."""
+    node = scribe.cluster.nodes.get(attempt.allocation.node)
+    if node is None or not node.spec.engine:
+        return
     told = (seen.detail, seen.external, seen.where)
     known = (attempt.detail, attempt.external, attempt.where)
     if attempt.phase is Phase.PLACED and known != told:

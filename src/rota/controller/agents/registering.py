@@ -51,9 +51,11 @@ def confirm_lease(scribe: Scribe, session: Session) -> None:
 
 
 def resize(scribe: Scribe, session: Session, spec: NodeSpec) -> None:
-    """An agent says something new of its node. Its name is that of the session."""
+    """An agent says something new of its node. What it is was settled by its hello."""
     node = scribe.cluster.nodes.get(session.node)
-    if node is None or spec.name != session.node or node.marked(spec) == node.spec:
+    if node is None or node.marked(spec) == node.spec:
+        return
+    if (spec.name, spec.user, spec.engine) != (node.name, node.spec.user, node.spec.engine):
         return
     scribe.emit(
         ev.NodeRegistered(

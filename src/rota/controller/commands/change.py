@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -44,7 +45,7 @@ from rota.scheduling.limits.refusals import refuse_over_quota
 from rota.scheduling.place.tariff import refuse_cost
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     from rota.controller.tick.scribe import Scribe
     from rota.core.cluster import Cluster
@@ -96,16 +97,20 @@ def named_ids(cluster: Cluster, command: Select) -> tuple[int, ...]:
         Access.VIEWER,
     ):
         raise Forbidden(f"user: {command.actor.user} may not change the jobs of others")
-    items: list[Job | Array] = [
-        a for a in cluster.arrays.values() if a.waiting and (a.held or _concerns_waiting(command))
-    ]
-    items += [job for job in cluster.jobs.values() if concerns(command, job)]
-    return tuple(sorted(item.id for item in items if user == "*" or item.spec.user == user))
+    items: Iterable[Job | Array] = (
+        chain(cluster.arrays.values(), cluster.jobs.values())
+        if user == "*"
+        else cluster.items_of(user)
+    )
+    return tuple(sorted(item.id for item in items if _is_meant(command, item)))
 
 
-def _concerns_waiting(command: Select) -> bool:
-    """Whether a command says anything about elements that wait and are not held."""
-    return not isinstance(command, Release | Requeue | Suspend | Resume)
+def _is_meant(command: Select, item: Job | Array) -> bool:
+    if isinstance(item, Job):
+        return concerns(command, item)
+    # Of elements that wait and are not held some commands say nothing.
+    silent = isinstance(command, Release | Requeue | Suspend | Resume)
+    return bool(item.waiting) and (item.held or not silent)
 
 
 def _change_one(scribe: Scribe, command: Select, item: int) -> list[int]:

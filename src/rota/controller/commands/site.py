@@ -41,6 +41,10 @@ if TYPE_CHECKING:
     from rota.core.facts.node import Node
 
 
+#: Users do not have everything looked at again more often.
+TRIGGER_S = 5.0
+
+
 def perform(scribe: Scribe, command: cmd.Command) -> object:
     """Carry out one command; the answer is what it made or changed."""
     if rule := _OPEN.get(type(command)):
@@ -52,6 +56,12 @@ def perform(scribe: Scribe, command: cmd.Command) -> object:
 
 
 def _trigger(scribe: Scribe, command: cmd.Trigger) -> None:
+    """It costs a look at all that waits, so people share one with others who asked just now."""
+    agenda = scribe.cluster.agenda
+    shares = command.actor.access not in (Access.ADMIN, Access.OPERATOR)
+    if shares and 0 <= scribe.now_s - agenda.triggered_s < TRIGGER_S:
+        return
+    agenda.triggered_s = scribe.now_s
     scribe.cluster.rules_changed()
     scribe.reopened = True
 

@@ -241,7 +241,10 @@ def _waiting(cluster: Cluster) -> Iterator[str]:
     for array in cluster.arrays.values():
         ready = array.id in cluster.lanes.where
         derived.put(array.id, array.spec, len(array.pending()), ready=ready)
-    if derived.of != cluster.accounts.waiting.of:
+    if (derived.of, derived.owned) != (
+        cluster.accounts.waiting.of,
+        cluster.accounts.waiting.owned,
+    ):
         yield "the counts of waiting jobs by account differ from the jobs"
 
 

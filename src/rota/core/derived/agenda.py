@@ -44,6 +44,8 @@ class Agenda:
         self.repaid: dict[int, None] = {}
         #: Grows when the rules change: policy, queues, reservations, shares, quotas.
         self.rules_version = 0
+        #: When somebody last had everything looked at again; not kept.
+        self.triggered_s = -1e9
 
     def push(self, at_s: float, kind: str, item: int) -> None:
         heappush(self.timers, Timer(at_s, kind, item))

@@ -23,6 +23,8 @@ class WaitingCounts:
     def __init__(self) -> None:
         self.of: dict[Counter, int] = {}
         self._items: dict[int, tuple[_Account, int]] = {}
+        #: Who has which of these jobs and arrays.
+        self.owned: dict[str, dict[int, None]] = {}
         #: One tuple per account, however many jobs it has.
         self._known: dict[_Account, _Account] = {}
 
@@ -35,11 +37,14 @@ class WaitingCounts:
         if not count:
             if before is not None:
                 del self._items[item]
+                self._disown(item, before[0][0])
                 self._shift(before[0], -before[1])
             return
         account = (spec.user, spec.project, spec.type, spec.queue, ready)
         more = count
-        if before is not None:
+        if before is None:
+            self.owned.setdefault(account[0], {})[item] = None
+        else:
             if before == (account, count):
                 return
             if before[0] == account:
@@ -49,6 +54,12 @@ class WaitingCounts:
         account = self._known.setdefault(account, account)
         self._items[item] = (account, count)
         self._shift(account, more)
+
+    def _disown(self, item: int, user: str) -> None:
+        owned = self.owned[user]
+        del owned[item]
+        if not owned:
+            del self.owned[user]
 
     def _shift(self, account: _Account, by: int) -> None:
         user, project, kind, queue, ready = account

@@ -49,12 +49,13 @@ _NO_JOB = (
 #: Behind the numbers of steps, which people see and these are not among.
 _NUMBERS = itertools.count(0xF0000000)
 #: What each node runs: the path, whether it may be there, its mode and its time; errno at the end.
+#: The folder may be everybody's, so nobody may know the name of the draft, nor read it.
 _COPY = """\
 if [ -e "$1" ] && [ "$2" = 0 ]; then exit 17; fi
 folder=$(dirname "$1")
 [ -d "$folder" ] || exit 2
 [ -w "$folder" ] || exit 13
-draft="$1.sbcast.$$"
+draft=$(mktemp "$1.sbcast.XXXXXXXX" 2>/dev/null) || exit 28
 cat > "$draft" 2>/dev/null || { rm -f "$draft"; exit 28; }
 chmod "$3" "$draft"
 [ -z "$4" ] || touch -d "@$4" "$draft"
