@@ -8,7 +8,7 @@ from rota.backends.journal import EngineEntry, Stance
 from rota.backends.metering import MOMENT_S, PoolMeter
 
 ENTRY = EngineEntry(uid="a", node="n1.lab", state=Stance.SUBMITTED, id="1", at_s=100.0)
-WAITS = EngineJob(uid="a", id="1", phase=EnginePhase.WAITING)
+WAITS = EngineJob(uid="a", id="1", phase=EnginePhase.WAITING, reason="Resources")
 PLACED = replace(WAITS, node="n1")
 
 
@@ -58,6 +58,15 @@ def test_what_has_its_machine_is_none_too_many_of_a_pool():
     meter = PoolMeter(0, 0.0, 900.0)
     given_back(meter, WAITS, 100.0)
     assert given_back(meter, WAITS, 101.0 + MOMENT_S, {"n1.lab"}) == [("a", "too many wait")]
+
+
+def test_what_the_engine_has_not_looked_at_is_none_too_many_of_a_pool():
+    """Slurm looks late where ``batch_sched_delay`` says so: it starts them all then."""
+    meter, unseen = PoolMeter(0, 0.0), replace(WAITS, reason="")
+    given_back(meter, unseen, 100.0)
+
+    assert given_back(meter, unseen, 101.0 + MOMENT_S, {"n1.lab"}) == []
+    assert meter.is_news("a")
 
 
 def test_what_an_operator_of_the_engine_holds_stays_there():

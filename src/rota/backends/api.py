@@ -185,7 +185,8 @@ class Driver(Protocol):
     async def read_log(
         self, job: EngineJob, stream: str, offset: int, limit: int, lines: int = 0
     ) -> tuple[bytes, int]:
-        """A part of what it printed, and how much there is; ``stream``: ``stdout``, ``stderr``.
+        """A part of what it printed, and how much there is; ``stream``: ``stdout``, ``stderr``,
+        and ``progress`` with the feature ``reports``.
 
         A negative offset counts from the end, with ``lines`` in lines.
         """

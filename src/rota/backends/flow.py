@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 #: Ends count for so long. One early attempt waits about as long at the most: each has the room of
 #: one that ends in such a time. It is longer than an engine takes between two looks at what is new.
 RECENT_S = 10.0
+#: What has run for less than that has ended at a rate: a burst of ends speaks for so long at least.
+BURST_S = 2.5
 
 
 class _Look(NamedTuple):
@@ -36,6 +38,8 @@ class Flow:
     def __init__(self, share: float) -> None:
         self._share = share
         self._looks: dict[str, deque[_Look]] = {}
+        #: Since when something has run on each node.
+        self._busy_s: dict[str, float] = {}
         self._places: dict[str, int] = {}
 
     def places(self, node: str) -> int:
@@ -61,18 +65,20 @@ class Flow:
             return
         for node in {*running, *ended, *self._looks}:
             looks = self._looks.setdefault(node, deque())
+            lasted_s = now_s - self._busy_s.setdefault(node, now_s)
             looks.append(_Look(now_s, running.get(node, 0), ended.get(node, 0)))
             while looks[0].at_s <= now_s - RECENT_S:
                 looks.popleft()
             ends = sum(look.ended for look in looks)
             # One that began and ended between two looks ran, too.
             most = max(max(look.running, look.ended) for look in looks)
-            self._move(node, ends, math.ceil(self._share * most))
+            expected = round(ends * RECENT_S / min(max(lasted_s, BURST_S), RECENT_S))
+            self._move(node, expected, math.ceil(self._share * most))
             if not ends and not running.get(node):
-                del self._looks[node]
+                del self._looks[node], self._busy_s[node]
 
-    def _move(self, node: str, ends: int, most: int) -> None:
+    def _move(self, node: str, expected: int, most: int) -> None:
         """Each change is told to the controller: they grow by doubling, and fall late."""
-        before, wanted = self.places(node), min(ends, most)
+        before, wanted = self.places(node), min(expected, most)
         if wanted > before or 4 * wanted < before:
             self._places[node] = min(1 << (wanted - 1).bit_length(), most) if wanted else 0

@@ -20,6 +20,8 @@ PART_BYTES_MAX = 1 << 20
 #: The most of each stream that is copied; what comes after it is lost with the job.
 COPY_BYTES_MAX = 64 << 20
 STREAMS = ("stdout", "stderr")
+#: What a job says of how far it is.
+PROGRESS = "progress"
 #: No search takes longer.
 LIMIT_S = 8.0
 _SEARCHED = ("pattern", "regex", "ignore_case", "context", "hits", "offset", "line", "fresh")
@@ -107,7 +109,7 @@ class EngineLogs:
             body = await asyncio.to_thread(copy.read_bytes)
             start = first_of(body, request.offset, request.lines)
             return LogPart(number, start, body[start : start + limit], len(body))
-        if job is None or not job.started_s or request.stream not in STREAMS:
+        if job is None or not job.started_s or not self._has(request.stream):
             return LogPart(number, start, b"", 0)
         try:
             body, size = await self._driver.read_log(
@@ -118,6 +120,10 @@ class EngineLogs:
         if request.offset < 0 or request.lines:
             start = max(size - len(body), 0)
         return LogPart(number, start, body, size)
+
+    def _has(self, stream: str) -> bool:
+        reports = Feature.REPORTS in self._driver.features
+        return stream in STREAMS or (reports and stream == PROGRESS)
 
 
 def first_of(body: bytes, offset: int, lines: int) -> int:

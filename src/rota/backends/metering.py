@@ -25,7 +25,8 @@ class PoolMeter:
     """``inside_max`` of a pool may wait, and none for longer than ``give_back_s`` (0: for ever).
 
     What has its machine already does not wait for room: the machine boots, or fetches an image. It
-    has ``begin_s`` for that (0: for ever).
+    has ``begin_s`` for that (0: for ever). What waits without a reason is not too much of a pool:
+    the engine has not looked at it yet.
     """
 
     def __init__(self, inside_max: int, give_back_s: float, begin_s: float = 0.0) -> None:
@@ -66,7 +67,7 @@ class PoolMeter:
                     yield entry.uid, "it did not begin"
             elif self._give_back_s and now_s - entry.at_s > self._give_back_s:
                 yield entry.uid, "it waited"
-            elif entry.node in pools and self.is_news(entry.uid):
+            elif entry.node in pools and self.is_news(entry.uid) and seen[entry.uid].reason:
                 before = inside.setdefault(entry.node, {})
                 before[entry.gang.leader if entry.gang is not None else entry.uid] = None
                 if len(before) > self._inside_max:

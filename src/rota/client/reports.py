@@ -17,7 +17,7 @@ from rota.client import outcomes
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-#: The agent of the node says where.
+#: The agent of the node says where; in Slurm the batch script does.
 PROGRESS_FILE = "ROTA_PROGRESS_FILE"
 FILE_BYTES_MAX = 64 * 1024
 FIGURES_MAX, NAME_MAX, MESSAGE_MAX = 16, 40, 200
@@ -33,7 +33,7 @@ def say(
         raise ValueError(f"fraction: {fraction!r} is not valid; 0.0 to 1.0")
     folder, path = environment.get(outcomes.RESULT_DIR, ""), environment.get(PROGRESS_FILE, "")
     if not folder and not path:
-        raise RuntimeError("progress: this job has no place for it; jobs on nodes of Rota have one")
+        raise RuntimeError("progress: no place for it here; jobs on Kubernetes and Ray have none")
     said = {"fraction": fraction, "message": message, "at_s": round(time.time(), 3), **figures}
     if folder:
         job, task = environment["ROTA_JOB_ID"], environment.get("ROTA_TASK_INDEX", "0")

@@ -124,7 +124,7 @@ _SLURM = frozenset(
     {
         *(Feature.PLACES, Feature.USERS, Feature.STREAMS, Feature.STDIN, Feature.SIGNALS),
         *(Feature.ULIMITS, Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS, Feature.VISITS),
-        *Power,
+        *(Feature.REPORTS, *Power),
     }
 )
 #: What each backend has, as its driver declares it and as its engine is made.

@@ -80,8 +80,8 @@ exec "$@"
 #: Everything but the image is as the manifests say.
 PROGRAM = """
 import asyncio, sys
-from rota.backends.api import Phase
-from rota.backends.orders import Key, Order
+from rota.backends.api import EnginePhase
+from rota.backends.orders import AttemptOrder, Key
 from rota.backends.registry import make
 from rota.config import parse
 from rota.rpc.messages import Launch
@@ -93,10 +93,10 @@ async def main(text, image):
     await driver.open()
     nodes = [node.spec.name for node in await driver.nodes()]
     launch = Launch("u.1", 1, "", ("sh", "-c", "exit 3"), "/", {"PATH": "/bin"}, cpu_milli=100)
-    await driver.submit(Order(key=Key("incluster", "u.1"), launch=launch, node=nodes[0]))
+    await driver.submit(AttemptOrder(key=Key("incluster", "u.1"), launch=launch, node=nodes[0]))
     while True:
         job, = await driver.jobs()
-        if job.phase is Phase.ENDED:
+        if job.phase is EnginePhase.ENDED:
             break
         await driver.changes()
     await driver.forget(job)

@@ -22,9 +22,12 @@ DEADLINE_S = 240.0
 @pytest.fixture(params=["ours", "theirs"])
 def site(request: pytest.FixtureRequest, slurm: Site, tmp_path: Path) -> Iterator[SlurmSite]:
     with serving(slurm, tmp_path, placement=request.param) as made:
-        cpus = lambda: sum(node["total"]["cpus"] for node in made.nodes())  # noqa: E731
-        until(lambda: cpus() == CPUS, "all nodes in service")
+        until(lambda: cpus_of(made) == CPUS, "all nodes in service")
         yield made
+
+
+def cpus_of(site: SlurmSite) -> int:
+    return sum(node["total"]["cpus"] for node in site.nodes())
 
 
 def shown(site: SlurmSite, jobs: list[int]) -> list[dict[str, Any]]:
@@ -56,3 +59,21 @@ def test_a_daemon_of_slurm_that_dies_leaves_its_core_in_the_folder_of_its_test(s
     folder = slurm.run("readlink", f"/proc/{pid}/cwd")
 
     assert folder == str(slurm.state)
+
+
+def test_a_pool_of_a_slurm_that_looks_late_keeps_what_it_was_given(slurm: Site, tmp_path: Path):
+    """What it has not looked at is not too much: taken back, its kind would stay out a minute."""
+    settings = slurm.state / "etc" / "slurm.conf"
+    before = settings.read_text()
+    settings.write_text(f"{before}\nSchedulerParameters=batch_sched_delay=12\n")
+    slurm.run("scontrol", "reconfigure")
+    try:
+        with serving(slurm, tmp_path, placement="theirs") as site:
+            until(lambda: cpus_of(site) == CPUS, "all nodes in service")
+            site.box.ran(["/bin/true"])  # It has just looked: the next look is far.
+            ended = [site.box.ended(job) for job in [site.box.job(["/bin/true"]) for _ in "12345"]]
+    finally:
+        settings.write_text(before)
+        slurm.run("scontrol", "reconfigure")
+
+    assert {(job["state"], len(job["attempts"])) for job in ended} == {("completed", 1)}

@@ -99,7 +99,8 @@ def test_the_program_finds_its_environment_and_nothing_else(tmp_path, path):
 
     found = dict(line.split("=", 1) for line in (folder / "stdout").read_text().split("\0") if line)
     assert status == 0
-    assert found == given | {"SLURM_JOB_ID": "5"}
+    own = {"SLURM_JOB_ID": "5", "ROTA_PROGRESS_FILE": str(folder / "progress")}
+    assert found == given | own
 
 
 def test_signals_are_as_a_program_expects_them(tmp_path, path):
@@ -225,3 +226,20 @@ def test_line_ends_of_dos_and_bytes_that_are_no_text_come_through(tmp_path, valu
     assert "\r" not in text
     assert text.encode()
     assert (folder / "stdout").read_bytes() == value.encode(errors="surrogateescape") + b"\0"
+
+
+def test_a_job_finds_a_place_in_its_folder_for_what_it_says_of_itself(tmp_path):
+    words = 'echo 1 >>"$ROTA_PROGRESS_FILE"'
+
+    _, folder = ran(order_for(("/bin/sh", "-c", words)), tmp_path)
+
+    assert (folder / "progress").read_text() == "1\n"
+    assert folder.stat().st_mode & 0o077 == 0
+
+
+def test_each_member_of_a_gang_has_a_place_of_its_own(tmp_path):
+    order = order_for(("/bin/true",), gang=Gang(("a", "b")))
+
+    written = script(order, lambda uid: str(tmp_path / uid))
+
+    assert written.index("folder=${folders[$SLURM_PROCID]}") < written.index("ROTA_PROGRESS_FILE=")

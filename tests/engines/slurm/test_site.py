@@ -213,3 +213,20 @@ def test_a_gang_runs_on_the_nodes_that_were_chosen_for_it(
     placed = {attempt["node"].removesuffix(".lab") for attempt in job["attempts"]}
     # How many of them are on each is for Slurm to say.
     assert {attempt["engine_node"] for attempt in job["attempts"]} == placed
+
+
+def test_a_job_says_how_far_it_is_and_that_is_kept_behind_its_end(slurm: Site, tmp_path: Path):
+    said = '{"fraction": 0.25, "loss": 2, "message": "half of half", "at_s": \'$(date +%s)\'}'
+    words = f"echo '{said}' >>$ROTA_PROGRESS_FILE; sleep 600"
+    with serving(slurm, tmp_path) as site:
+        job = site.box.job(["/bin/sh", "-c", words])
+        shown = lambda: site.box.api("GET", f"/jobs/progress?ids={job}")[1]["items"]  # noqa: E731
+        until(shown, "its report")
+        (running,) = shown()
+        site.box.rota("cancel", str(job))
+        site.box.ended(job)
+
+        kept = site.box.api("GET", f"/jobs/{job}/progress")[1]
+
+    assert (running["fraction"], running["message"]) == (0.25, "half of half")
+    assert (kept["fraction"], kept["figures"]) == ([0.25], {"loss": [2.0]})

@@ -48,7 +48,7 @@ DAY_S = 86400.0
 #: What every Slurm can do. Whether it holds jobs to their memory, only its site knows.
 _ALWAYS = frozenset(
     {Feature.STREAMS, Feature.STDIN, Feature.SIGNALS, Feature.ULIMITS}
-    | {Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS}
+    | {Feature.GANGS, Feature.WHOLE_GANGS, Feature.KEEPS_LOGS, Feature.REPORTS}
 )
 _TERM = 15
 _NOBODY = "nobody"
@@ -73,7 +73,7 @@ class SlurmDriver:
     kind = "slurm"
     settle_s = SETTLE_S
     #: Slurm begins the next job as one ends, and looks at new ones only every few seconds.
-    early = 2.0
+    early = 4.0
 
     def __init__(self, settings: SlurmSettings, transport: Transport) -> None:
         self._settings = settings

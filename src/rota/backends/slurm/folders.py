@@ -2,7 +2,7 @@
 
 ``FOLDER/USER/UID/`` has ``stdout`` and ``stderr``, or links to where the job wanted them, and the
 file ``exit`` with one line: ``exit CODE``, ``signal NUMBER``, or ``start job|node WHY``. The file
-``program`` says where it runs.
+``program`` says where it runs, and in ``progress`` the job says how far it is.
 """
 
 from __future__ import annotations

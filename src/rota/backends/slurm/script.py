@@ -159,6 +159,7 @@ def _setup(launch: Launch, ranks: str, *, own: bool) -> Iterator[str]:
     for name, value in launch.environment.items():
         given = f"export {name}={quote(value)}\n"
         yield f'[ -n "${{{name}+set}}" ] || {given}' if name.startswith(_SLURMS) else given
+    yield 'export ROTA_PROGRESS_FILE="$folder/progress"\n'
     yield ranks
     yield f"set -- {' '.join(_command(launch))}\n"
     yield shim.BEGIN.lstrip()

@@ -52,6 +52,8 @@ class Feature(StrEnum):
     MEMORY = "memory"
     #: What a job printed can be read after it was forgotten.
     KEEPS_LOGS = "keeps-logs"
+    #: Each job has a file for what it says of how far it is, the stream ``progress``.
+    REPORTS = "reports"
 
 
 #: What is so where one is missing, as ``engine NAME ...``; of the last one where it is there.
