@@ -5,11 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.changes import events as ev
+from rota.core.derived.holdings import least_of
 from rota.core.facts.indices import parse_indices
 from rota.core.facts.policy import OrderRules
 from rota.core.facts.tenant import Queue
 from rota.scheduling.answers.explain import Inquiry
-from rota.scheduling.limits.least import least_of
 from rota.scheduling.scheduler import Scheduler
 from tests.unit.books import HOUR_S, Books, make_spec
 

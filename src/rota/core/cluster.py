@@ -146,7 +146,7 @@ class Cluster:
 
     def capped_array(self, job: Job) -> int:
         """The array that it is an element of, when that has a cap of its own; else 0."""
-        array = self.arrays.get(job.array_id)
+        array = self.families.arrays.get(job.array_id) if job.array_id else None
         return array.id if array is not None and array.cap else 0
 
     def index_array(self, array: Array) -> None:

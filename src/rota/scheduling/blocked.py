@@ -57,13 +57,13 @@ class Blocked:
     def for_room(self) -> list[Lane]:
         return [lane for lane, wait in self._found.values() if is_for_room(wait)]
 
-    def file(self, waits: Waits, now_s: float) -> list[Lane]:
-        """File each lane under what it waits for; those that do not wait for room."""
-        others = []
+    def file(self, waits: Waits, now_s: float) -> tuple[list[Lane], list[Lane]]:
+        """File each lane under what it waits for: those that wait for room, and the others."""
+        for_room: list[Lane] = []
+        others: list[Lane] = []
         for lane, wait in self._found.values():
             waits.file(lane, wait)
-            if not is_for_room(wait):
-                others.append(lane)
+            (for_room if is_for_room(wait) else others).append(lane)
             if isinstance(wait, Barred):
                 waits.open_at((now_s // SHARES_AGAIN_S + 1) * SHARES_AGAIN_S, lane.number)
-        return others
+        return for_room, others

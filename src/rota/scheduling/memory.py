@@ -46,6 +46,3 @@ class Memory(Protocol):
 
     def wake_s(self) -> float:
         """When time alone may change the answer; 0: never."""
-
-    def amount(self, number: int) -> Amount:
-        """What a job of a shape holds at the least when it starts."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from rota.core.derived.holdings import amount_of, amount_of_all
+from rota.core.derived.holdings import amount_of, amount_of_all, least_of
 from rota.core.facts.errors import Stumbled
 from rota.core.facts.resources import NOTHING
 from rota.scheduling.api import PassResult, Start, View
@@ -63,10 +63,10 @@ class Pass:
         self.keys = Keys(cluster, rules, self.view, self.quotas if scheduler.may_borrow else None)
         self.promising = Promising(promises, self.checks, policy)
         self.misses = Misses(cluster, scheduler.waits, promises, self.checks)
-        self._heads = Heads(cluster, scheduler.standing, self.keys, scheduler.amount)
-        self._early = Early(cluster, scheduler.space, self.checks, promises)
-        returns = self._early.review(self.quotas)
-        self.plan = PassResult(starts=[], evictions=[], promises=[], dropped=[], returns=returns)
+        self._heads = Heads(cluster, scheduler.standing, self.keys)
+        has_early = bool(scheduler.space.engines.early)
+        self._early = Early(cluster, scheduler.space, self.checks, promises) if has_early else None
+        self.plan = PassResult(returns=self._early.review(self.quotas) if self._early else [])
         self._blocked = Blocked()
         self._takeovers = Takeovers(self, scheduler.prospects) if policy.preempt.enabled else None
         asks_all = self._takeovers is not None and self._takeovers.asks_all
@@ -75,10 +75,6 @@ class Pass:
     @property
     def now_s(self) -> float:
         return self.view.now_s
-
-    @property
-    def rules(self) -> Rules:
-        return self.keys.rules
 
     @property
     def space(self) -> Space:
@@ -111,15 +107,17 @@ class Pass:
                 self._settle(turns, head, self._deal_with(head))
             except Exception as error:
                 raise Stumbled(job, f"the pass broke on it: {error!r}") from error
-        given_up = self._start_promised(turns, limit)
+        promised = self.scheduler.promises.kept or self.cluster.reservations
+        given_up = self._start_promised(limit) if promised else []
         if self.cluster.policy.gang.grow and self.cluster.census.elastic and len(starts) < limit:
             grow(self)
         self._end(turns, limit)
         self._look_again([*given_up, *self.promising.let_go()])
         # They know each other: only the collector could free the two.
         self._takeovers = None
-        self.plan.promises, self.plan.dropped = self.promises.all(), list(self.rules.dropped)
-        self.promises.seen = len(self.cluster.lanes.where) - len(starts)
+        promises = self.scheduler.promises
+        self.plan.promises, self.plan.dropped = promises.all(), [*self.keys.watch.dropped]
+        promises.seen = len(self.cluster.lanes.where) - len(starts)
         return self.plan
 
     def _begin(self) -> Turns:
@@ -142,7 +140,7 @@ class Pass:
         if not self._passing.asks_all:
             turns.pass_over(partial(self._is_known, turns.shapes, turns.numbers))
         if self.cluster.policy.backfill.shortest and self.promising.made:
-            turns.sort_by(ByLength(self.cluster, self.rules, self.view, None))
+            turns.sort_by(ByLength(self.cluster, self.keys.rules, self.view, None))
 
     def _unclaimed(self, names: list[str]) -> list[int]:
         """The shapes that these nodes may help, now that other claims are on them, or none."""
@@ -175,7 +173,7 @@ class Pass:
                 return Started(head.entry.job)
             if takeovers.is_kept_off:
                 self.scheduler.waits.kept_off.add(head.lane.key.shape)
-        if (placed := self._early.place(head.entry)) is not None:
+        if self._early and (placed := self._early.place(head.entry)) is not None:
             self.record(head, head.entry, placed)
             outcome = Started(head.entry.job)
         return outcome
@@ -200,25 +198,25 @@ class Pass:
         queue = self.cluster.queues.get(lane.key.queue)
         if lane.number in self._heads.started or (queue is not None and not queue.starts_jobs):
             return False
-        return self.quotas.short(lane.key, self.scheduler.amount(lane.key.shape)) is None
+        amount = least_of(self.cluster.lanes.shapes[lane.key.shape])
+        return self.quotas.short(lane.key, amount) is None
 
     def _place(self, head: Head) -> Started | RoomWait:
         """Room for all tasks of the job now, beside everything that is claimed."""
-        entry = head.entry
-        if head.full and entry.job not in self.promises.kept:
+        entry, promises = head.entry, self.scheduler.promises
+        if head.full and entry.job not in promises.kept:
             # Behind a job of its lane that does not fit only a promise gives room.
             return NO_ROOM
         if not isinstance(placed := self.find_room(entry), list):
             return placed
-        window_s = self.promises.window_end_s(entry, placed)
+        window_s = promises.window_end_s(entry, placed) if promises.timeline.claims else 0.0
         self.record(head, entry, placed, window_s=window_s)
         return Started(entry.job)
 
     def find_room(self, entry: Entry) -> list[Placed] | RoomWait:
         """Room for a job, taken; or what it waits for."""
-        promises, space = self.promises, self.space
-        known = self.misses.known(entry, until_s := promises.until_s(entry))
-        if known is not None:
+        promises, space = self.scheduler.promises, self.scheduler.space
+        if (known := self.misses.known(entry, until_s := promises.until_s(entry))) is not None:
             return known
         if not self.cluster.policy.backfill.spare and promises.outlasts(entry.job, entry.run_s):
             return ClaimedRoom()
@@ -261,21 +259,22 @@ class Pass:
     ) -> None:
         """A job starts: everything that later jobs of this pass must know of it."""
         key, roles, count = entry.key, entry.shape.roles, len(placed)
-        jobs, arrays = self.cluster.jobs, self.cluster.arrays
-        spec = arrays[head.array].spec if head.array else jobs[entry.job].spec
+        cluster, promises = self.cluster, self.scheduler.promises
+        item = cluster.arrays[head.array] if head.array else cluster.jobs[entry.job]
         # Promises rest on how long it may hold its room, not on what it was measured by.
-        stay_s = stay_s_of(self.cluster, spec, 0.0) if key.predicted_s else entry.run_s
-        self.take(entry.job, self.now_s + stay_s, placed)
+        stay_s = stay_s_of(cluster, item.spec, 0.0) if key.predicted_s else entry.run_s
+        self.take(entry.job, self.view.now_s + stay_s, placed)
         if len(roles) == 1 and not entry.shape.placement.exclusive:
-            amount = NOTHING.plus(amount_of(placed[0].allocation), count)
+            amount = amount_of(placed[0].allocation)
+            amount = amount if count == 1 else NOTHING.plus(amount, count)
         else:
             amount = amount_of_all([allocation for _, allocation in placed])
         if self.shares.is_barring or not (self.keys.is_fixed or self.keys.is_alone):
             self.shares.started(key.user, key.project, amount)
         self.quotas.take(key, amount)
         self.promising.started(entry, stay_s)
-        if spec.labels:
-            self.checks.started(spec.labels, [allocation.node for _, allocation in placed])
+        if item.spec.labels:
+            self.checks.started(item.spec.labels, [allocation.node for _, allocation in placed])
         whole = count == (roles[0].count if len(roles) == 1 else sum([r.count for r in roles]))
         self.plan.starts.append(
             Start(
@@ -286,7 +285,7 @@ class Pass:
                 after,
                 window_s,
                 borrows,
-                bool(self.promises.kept),
+                bool(promises.kept),
             )
         )
 
@@ -329,9 +328,9 @@ class Pass:
         """Whether the answer for a lane, or for its whole shape, is known: they need no turn."""
         wait, is_open = self.misses.known_of(lane), lane.number in self.scheduler.waits.open
         takeovers, shape = self._takeovers, lane.key.shape
-        if wait is None or self._early.may_help(shape):
+        if wait is None or (self._early and self._early.may_help(shape)):
             return False
-        if takeovers is not None and takeovers.may_help(shape, is_open=is_open):
+        if takeovers and takeovers.may_help(shape, is_open=is_open):
             return False
         if wait is NO_ROOM:
             shapes.discard(shape)
@@ -339,7 +338,7 @@ class Pass:
             opened.discard(lane.number)
         return True
 
-    def _start_promised(self, turns: Turns, limit: int) -> list[str]:
+    def _start_promised(self, limit: int) -> list[str]:
         """Start promised jobs that the pass did not come to; the nodes of those given up as late.
 
         Others may have come before them and used up what there is to promise. Their claims keep
@@ -363,28 +362,29 @@ class Pass:
             self.scheduler.waits.open_at(at_s)
 
     def _end(self, turns: Turns, limit: int) -> None:
-        plan, scheduler, lanes = self.plan, self.scheduler, self.cluster.lanes
-        waits, standing = scheduler.waits, scheduler.standing
-        plan.more = self.promises.is_cut = len(plan.starts) >= limit
+        plan, scheduler, waits = self.plan, self.scheduler, self.scheduler.waits
+        plan.more = scheduler.promises.is_cut = len(plan.starts) >= limit
         if not plan.more:
             for lane in turns.remaining():
                 self._blocked.add(lane, Behind())
             waits.open_shapes.clear()
-        for lane in self._blocked.file(waits, self.now_s):
-            standing.take(lane.number)
-        standing.put(self._blocked.for_room())
+        in_line, others = self._blocked.file(waits, self.view.now_s)
+        for lane in others:
+            scheduler.standing.take(lane.number)
+        scheduler.standing.put(in_line)
         waits.is_cut = self._passing.is_over or self._passing.has_kept
-        self.space.forget_unused(lanes.shapes)
+        scheduler.space.forget_unused(self.cluster.lanes.shapes)
 
     def _look_again(self, free: list[str]) -> None:
         """Open lanes that this pass itself may have helped after the look."""
         plan, waits = self.plan, self.scheduler.waits
         plan.more |= self.promising.outstayed and waits.has_claimed
         plan.more |= bool(free and self._unclaimed(free))
-        plan.more |= bool(plan.starts) and waits.on_neighbours(self.cluster.lanes)
+        if not plan.starts:
+            return
         # A start may have left the job in front without a place under a cap: it keeps none behind.
-        plan.more |= bool(plan.starts) and self._passing.has_kept
-        if plan.starts and self._takeovers is not None:
+        plan.more |= waits.on_neighbours(self.cluster.lanes) or self._passing.has_kept
+        if self._takeovers is not None:
             self._takeovers.wait_until_ripe(waits.shapes)
             plan.more |= bool(plan.evictions) and self._offer_left(self._takeovers)
 

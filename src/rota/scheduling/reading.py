@@ -52,9 +52,9 @@ class LogReading:
         ends = (agenda.touched.end, lanes.changed.end, lanes.given_back.end, agenda.rules_version)
         if ends == before and not self._noted:
             return NO_NEWS
-        touched = agenda.touched.since(before[0])
-        arrived = lanes.changed.since(before[1])
-        given_back = lanes.given_back.since(before[2])
+        touched = agenda.touched.since(before[0]) if ends[0] != before[0] else []
+        arrived = lanes.changed.since(before[1]) if ends[1] != before[1] else []
+        given_back = lanes.given_back.since(before[2]) if ends[2] != before[2] else []
         missed = touched is None or arrived is None or given_back is None
         nodes, self._noted, self._read = self._noted, {}, ends
         if touched is None:

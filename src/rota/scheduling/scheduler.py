@@ -19,7 +19,6 @@ from rota.scheduling.later.departures import Leavers
 from rota.scheduling.later.promises import Promises
 from rota.scheduling.later.promising import MANY_PROMISES
 from rota.scheduling.later.timeline import Timeline
-from rota.scheduling.limits.least import least_of
 from rota.scheduling.order.capacity import Capacity
 from rota.scheduling.order.keys import MARGIN_S
 from rota.scheduling.order.standing import Standing
@@ -111,7 +110,7 @@ class Scheduler:
         if self.cluster.policy is not self._policy:
             self._begin()
         changes = self.catch_up(now_s)
-        returns = early.surplus(self.cluster, changes.nodes)
+        returns = early.surplus(self.cluster, changes.nodes) if changes.nodes else []
         self.waits.on_time(now_s)
         if self._policy.preempt.enabled:
             self.prospects.on_time(now_s)
@@ -121,7 +120,7 @@ class Scheduler:
             self.waits.open
             or self.waits.open_shapes
             or self._promises_move(changes)
-            or self._may_grow(changes)
+            or (self.cluster.census.elastic and (changes.everything or changes.nodes))
             or (self._policy.preempt.enabled and self.standing.next_step_s <= now_s)
             or self.prospects.pending
             or (changes.everything and self.space.engines.early)
@@ -133,9 +132,13 @@ class Scheduler:
         if rules.scorers:
             # What they say may change from pass to pass, and one that fails is left out.
             self.space.score_with(rules.plugged_score)
-        with self._rulebook.guard(rules.watch):
+        if rules.watch.plugged:
+            with self._rulebook.guard(rules.watch):
+                plan = Pass(self, now_s, rules).run(limit)
+        else:
             plan = Pass(self, now_s, rules).run(limit)
-        plan.returns = [*{one.job: one for one in (*plan.returns, *returns)}.values()]
+        if returns:
+            plan.returns = [*{one.job: one for one in (*plan.returns, *returns)}.values()]
         plan.wake_s = self.wake_s(starts=bool(plan.starts))
         return plan
 
@@ -163,10 +166,11 @@ class Scheduler:
         for number in changes.lanes:
             self.standing.forget(number)
             if number in lanes.by_number:
-                waits.wake([number])
+                waits.open[number] = None
             else:
                 waits.leave(number)
-        waits.on_counters(changes.counters)
+        if changes.counters:
+            waits.on_counters(changes.counters)
         if changes.nodes:
             self._open_for_room(changes.nodes)
         return changes
@@ -219,19 +223,18 @@ class Scheduler:
 
     def wake_s(self, *, starts: bool = False) -> float:
         """When time alone may change the answer; 0: never. ``starts``: jobs start just now."""
-        wake_s = min(self.waits.next_s, self.promises.next_due_s())
-        if self.promises.kept and self.waits.has_claimed:
-            # The promise moves when an attempt outlives what it is taken to last.
-            wake_s = min(wake_s, self._departures.next_s)
+        wake_s = self.waits.next_s
+        if self.promises.kept:
+            wake_s = min(wake_s, self.promises.next_due_s())
+            if self.waits.has_claimed:
+                # The promise moves when an attempt outlives what it is taken to last.
+                wake_s = min(wake_s, self._departures.next_s)
         if self._policy.preempt.enabled and (starts or self.cluster.live.where):
             # An older job may take room from jobs that were its equals, if any run.
             older_s = round(self.standing.next_step_s + MARGIN_S, 6)
             older_s = older_s if older_s > self.timeline.now_s else INFINITE
             wake_s = min(wake_s, self.prospects.next_s, older_s)
         return wake_s if wake_s < INFINITE else 0.0
-
-    def _may_grow(self, changes: Changes) -> bool:
-        return bool(self.cluster.census.elastic) and (changes.everything or bool(changes.nodes))
 
     def promise_of(self, job_id: int) -> Promise | None:
         """When and where a waiting job is to start; None when it was promised nothing.
@@ -245,8 +248,4 @@ class Scheduler:
 
     def rules(self) -> Rules:
         """What the policy names, for one pass."""
-        return self._rulebook.rules(self.total, len(self.cluster.nodes))
-
-    def amount(self, number: int) -> Amount:
-        """What a job of a shape holds at the least when it starts."""
-        return least_of(self.cluster.lanes.shapes[number])
+        return self._rulebook.rules(self._capacity.total, len(self.cluster.nodes))

@@ -8,7 +8,7 @@ Opening one lane too many costs a look and changes no decision.
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rota.scheduling.outcomes import NO_ROOM, Barred, Capped, ClaimedRoom, Vetoed
 
@@ -23,28 +23,16 @@ K = TypeVar("K", bound="Hashable")
 INFINITE = float("inf")
 
 
-class _Files(Generic[K]):
+class _Files(dict[K, dict[int, None]]):
     """Lanes by what they are filed under."""
 
-    def __init__(self) -> None:
-        self._under: dict[K, dict[int, None]] = {}
-
     def put(self, key: K, number: int) -> None:
-        self._under.setdefault(key, {})[number] = None
+        self.setdefault(key, {})[number] = None
 
     def drop(self, key: K, number: int) -> None:
-        under = self._under.get(key)
+        under = self.get(key)
         if under is not None and under.pop(number, 0) is None and not under:
-            del self._under[key]
-
-    def under(self, key: K) -> list[int]:
-        return [*self._under.get(key, ())]
-
-    def known(self) -> list[K]:
-        return [*self._under]
-
-    def __bool__(self) -> bool:
-        return bool(self._under)
+            del self[key]
 
 
 class Waits:
@@ -113,7 +101,7 @@ class Waits:
     def no_room(self, shape: int) -> None:
         """No node has room for a shape: that is what its lanes wait for, not for claims."""
         self.full.add(shape)
-        for number in self._claimed.under(shape):
+        for number in [*self._claimed.get(shape, ())]:
             self._claimed.drop(shape, number)
             self._refused.pop(number, None)
             self._of[number] = (self._of[number][0], NO_ROOM)
@@ -132,7 +120,7 @@ class Waits:
     @property
     def shapes(self) -> list[int]:
         """The shapes of lanes that wait for room."""
-        return self._by_shape.known()
+        return [*self._by_shape]
 
     @property
     def count(self) -> int:
@@ -156,8 +144,7 @@ class Waits:
 
     def wake(self, numbers: Iterable[int]) -> None:
         """These lanes are worth another look."""
-        for number in numbers:
-            self.open[number] = None
+        self.open.update(dict.fromkeys(numbers))
 
     def open_at(self, at_s: float, number: int = 0) -> None:
         """Time alone may help this lane, or (0) all that wait for room."""
@@ -193,7 +180,7 @@ class Waits:
 
     def open_all(self) -> None:
         """Open all lanes that wait for room."""
-        self.open_shapes.update(dict.fromkeys(self._by_shape.known()))
+        self.open_shapes.update(dict.fromkeys(self._by_shape))
 
     def on_nodes(
         self,
@@ -207,7 +194,7 @@ class Waits:
         had none before, it can only have some on nodes with these names (None: on any).
         """
         full, opened = self.full, self.open_shapes
-        known = self._by_shape.known()
+        known = self.shapes
         fitting = {shape for shape in known if may_fit(shape)}
         # What is known of a shape that no lane waits for is let go.
         self.full = {shape for shape in known if shape in full and shape not in fitting}
@@ -221,15 +208,15 @@ class Waits:
 
     def for_room(self, may_help: Callable[[int], bool]) -> list[int]:
         """The lanes that wait for room of a shape that may be helped."""
-        shapes = [shape for shape in self._by_shape.known() if may_help(shape)]
-        return [number for shape in shapes for number in self._by_shape.under(shape)]
+        found = [under for shape, under in self._by_shape.items() if may_help(shape)]
+        return [number for under in found for number in under]
 
     def on_claims(
         self, may_fit: Callable[[int], bool], may_take: Callable[[int], bool]
     ) -> list[int]:
         """Claims on nodes changed: open the shapes that they may have kept out, and name them."""
-        self.kept_off.intersection_update(self._by_shape.known())
-        shapes = [shape for shape in self._claimed.known() if may_fit(shape)]
+        self.kept_off.intersection_update(self._by_shape)
+        shapes = [shape for shape in self._claimed if may_fit(shape)]
         shapes += [shape for shape in sorted(self.kept_off) if may_take(shape)]
         self.open_shapes.update(dict.fromkeys(shapes))
         return shapes
@@ -249,7 +236,7 @@ class Waits:
     def on_counters(self, counters: Iterable[Counter]) -> None:
         """Places under these counters were given back."""
         for counter in dict.fromkeys(counters):
-            self.wake(self._by_counter.under(counter))
+            self.open.update(self._by_counter.get(counter, {}))
 
     def start_over(self, lanes: Lanes) -> None:
         """Nothing is known: every lane is worth a look."""

@@ -71,7 +71,6 @@ def add_job(cluster: Cluster, job: Job) -> None:
         if attempt is not None and attempt.live:
             hold(cluster, job, task.index, attempt)
     cluster.families.enter(job)
-    cluster.families.link(job)
     set_timers(cluster, job.id, job)
     if job.tasks:
         set_attempt_timers(cluster, job)
@@ -89,7 +88,7 @@ def set_timers(cluster: Cluster, item: int, job: Job | Array) -> None:
         cluster.agenda.push(job.spec.deadline_s, "deadline", item)
         if job.promise == "open":
             cluster.agenda.push(latest_start_s(job.spec), "promise", item)
-    if isinstance(job, Job) and job.state is JobState.RUNNING:
+    if isinstance(job, Job) and job.tasks and job.state is JobState.RUNNING:
         if job.limit_due_s:
             cluster.agenda.push(job.limit_due_s, "time-limit", item)
         if job.spec.save_every_s:

@@ -73,15 +73,15 @@ class Demand:
             if not role.request.device_count:
                 continue
             sort = replace(role.request, memory_mib=0, disk_mib=0, device_indices=())
-            before = self.tasks.get(sort, 0)
-            after = before + sign * jobs * role.count
-            if after:
-                self.tasks[sort] = after
+            tasks = self.tasks.get(sort, 0)
+            before, after = grade(tasks), grade(tasks := tasks + sign * jobs * role.count)
+            if tasks:
+                self.tasks[sort] = tasks
             else:
                 del self.tasks[sort]
-            if grade(before) != grade(after):
+            if before != after:
                 self.version += 1
-                self._rank(sort, grade(before), grade(after))
+                self._rank(sort, before, after)
 
     def _rank(self, sort: Request, before: int, after: int) -> None:
         ranked, own = self.ranked, rank(sort)

@@ -35,9 +35,11 @@ class Families:
         return array if job_id <= array.id + array.count else None
 
     def enter(self, job: Job) -> None:
-        """An element became a job of its own."""
+        """A job is there: it may be an element of an array, and wait for others."""
         if job.array_id:
             self.unfinished.setdefault(job.array_id, {})[job.id] = None
+        if job.spec.dependencies:
+            self.link(job)
 
     def leave(self, job: Job) -> None:
         if job.array_id in self.unfinished:

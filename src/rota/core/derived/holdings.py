@@ -8,6 +8,7 @@ attempts and compare.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.core.facts.resources import NOTHING, Amount
@@ -15,7 +16,7 @@ from rota.core.facts.resources import NOTHING, Amount
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from rota.core.derived.lanes import Counter
+    from rota.core.derived.lanes import Counter, Shape
     from rota.core.facts.job import Attempt, JobSpec
     from rota.core.facts.node import Allocation
 
@@ -119,6 +120,18 @@ def amount_of_all(allocations: Iterable[Allocation]) -> Amount:
         if allocation.keeps is not None:
             own.add(allocation.node)
     return total
+
+
+@lru_cache(maxsize=4096)
+def least_of(shape: Shape) -> Amount:
+    """What a job holds at the least when it starts: an elastic one has its fewest tasks then.
+
+    What it keeps from others beyond that, on nodes of its own, depends on the nodes.
+    """
+    least = NOTHING
+    for role in shape.roles:
+        least = least.plus(role.request.amount, shape.least_tasks(role))
+    return least
 
 
 def uncharged_s(attempt: Attempt) -> float:

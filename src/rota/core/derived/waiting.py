@@ -7,6 +7,7 @@ Kept in step by the Cluster's indexing; the invariants count again and compare.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,18 @@ if TYPE_CHECKING:
 
 #: User, project, type and queue: what a waiting job is counted under, and whether it is ready.
 _Account = tuple[str, str, str, str, bool]
+
+
+@lru_cache(maxsize=4096)
+def _counters(account: _Account) -> tuple[Counter, ...]:
+    """What a job of an account is counted under."""
+    user, project, kind, queue, ready = account
+    counters: list[Counter] = [("user", user), ("project", project), ("queue", queue)]
+    if ready:
+        counters.append(("ready", f"{user}\n{project}"))
+    if kind:
+        counters += [("user type", f"{user}\n{kind}"), ("type", f"{project}\n{kind}")]
+    return tuple(counters)
 
 
 class WaitingCounts:
@@ -62,13 +75,7 @@ class WaitingCounts:
             del self.owned[user]
 
     def _shift(self, account: _Account, by: int) -> None:
-        user, project, kind, queue, ready = account
-        counters: list[Counter] = [("user", user), ("project", project), ("queue", queue)]
-        if ready:
-            counters.append(("ready", f"{user}\n{project}"))
-        if kind:
-            counters += [("user type", f"{user}\n{kind}"), ("type", f"{project}\n{kind}")]
-        for counter in counters:
+        for counter in _counters(account):
             left = self.of.get(counter, 0) + by
             if left:
                 self.of[counter] = left

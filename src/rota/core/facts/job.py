@@ -302,7 +302,7 @@ class Job(msgspec.Struct, omit_defaults=True):
         if self.outcome is not None:
             return self.outcome.state
         live = started = False
-        for attempt in self.round:
+        for attempt in self.round if self.tasks else ():
             live = live or attempt.phase is not Phase.ENDED
             started = started or attempt.started_s > 0.0
         if live:

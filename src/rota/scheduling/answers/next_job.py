@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
+from rota.core.derived.holdings import least_of
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.whatif import WhatIf
-from rota.scheduling.limits.least import least_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -9,6 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
+from rota.core.derived.holdings import least_of
 from rota.scheduling.answers.reasons import Ahead
 from rota.scheduling.order.heads import Head, entry_in
 
@@ -25,14 +26,13 @@ NAMED = 3
 
 def ahead_of(this: Pass, entry: Entry) -> Ahead:
     """Counted one by one, elements of arrays too; of each lane the first is named."""
-    amount = this.scheduler.amount
-    mine = this.keys.of(entry, amount(entry.key.shape))
+    mine = this.keys.of(entry, least_of(entry.shape))
     count = 0
     first: list[tuple[Key, int]] = []
     for lane in this.cluster.lanes.lanes.values():
-        head = Head(this.cluster, lane, amount(lane.key.shape)).advance(this.cluster)
+        head = Head(this.cluster, lane).advance(this.cluster)
         assert head is not None
-        top = this.keys.of(head, amount(lane.key.shape))
+        top = this.keys.of(head, least_of(head.shape))
         if top < mine:
             count += _before(this, lane, mine)
             first.append((top, head.job))
@@ -42,11 +42,11 @@ def ahead_of(this: Pass, entry: Entry) -> Ahead:
 
 def _before(this: Pass, lane: Lane, mine: Key) -> int:
     """How many jobs of a lane whose first comes first: mostly all, else found by bisection."""
-    amount, arrays = this.scheduler.amount(lane.key.shape), this.cluster.arrays
+    arrays = this.cluster.arrays
 
     def key_of(place: Place, job: int = 0) -> Key:
         entry = entry_in(this.cluster, lane, place[1])
-        return this.keys.of(entry._replace(job=job) if job else entry, amount)
+        return this.keys.of(entry._replace(job=job) if job else entry, least_of(entry.shape))
 
     def elements(array: Array, place: Place) -> int:
         """Untouched ones: all, or those before a sibling."""

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from rota.core.derived.holdings import least_of
 from rota.core.derived.lanes import shape_of
 from rota.core.facts.resources import NOTHING, Amount
 from rota.core.facts.states import ACTIVE, WAITING
 from rota.scheduling.answers.explain import Inquiry, code_of
-from rota.scheduling.limits.least import least_of
 from rota.scheduling.limits.quota import held_by
 
 if TYPE_CHECKING:

@@ -88,7 +88,7 @@ class Survey:
         """Names with how many nodes each one stands for."""
         this = self._pass
         nodes, space = this.cluster.nodes, this.space
-        if len(nodes) <= FEW or self._shape.placement.asks_nodes or this.rules.filters:
+        if len(nodes) <= FEW or self._shape.placement.asks_nodes or this.keys.rules.filters:
             yield from ((name, 1) for name in sorted(nodes))
             return
         yield from space.samples()

@@ -10,6 +10,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
+from rota.core.derived.holdings import least_of
 from rota.core.facts.resources import NOTHING, Amount
 from rota.scheduling.answers.explain import Inquiry
 from rota.scheduling.answers.line_plan import FIELD, pack
@@ -141,11 +142,14 @@ def line_in_steps(
                 parts[shape] = part_of(scheduler, shape)
             if not parts[shape] or _is_capped(scheduler, lane):
                 break
-            amount = scheduler.amount(shape)
             size = packed(least_on(cluster, cluster.lanes.shapes[shape]))
-            found = islice(_jobs(cluster, lane, amount), done, done + STEP)
+            found = islice(_jobs(cluster, lane), done, done + STEP)
             pieces = [
-                (keys.of(entry, amount), job, piece_of(cluster, spec, size, entry.run_s, lasts_s))
+                (
+                    keys.of(entry, least_of(entry.shape)),
+                    job,
+                    piece_of(cluster, spec, size, entry.run_s, lasts_s),
+                )
                 for job, spec, entry in found
             ]
             keyed |= {job: (key, piece, shape) for key, job, piece in pieces}
@@ -203,8 +207,8 @@ def _is_capped(scheduler: Scheduler, lane: Lane) -> bool:
     return lane.number not in waits.open and isinstance(waits.of(lane.number), Capped | Barred)
 
 
-def _jobs(cluster: Cluster, lane: Lane, amount: Amount) -> Iterator[tuple[int, JobSpec, Entry]]:
-    head = Head(cluster, lane, amount)
+def _jobs(cluster: Cluster, lane: Lane) -> Iterator[tuple[int, JobSpec, Entry]]:
+    head = Head(cluster, lane)
     while (entry := head.advance(cluster)) is not None:
         item = cluster.arrays[head.array] if head.array else cluster.jobs[entry.job]
         yield entry.job, item.spec, entry

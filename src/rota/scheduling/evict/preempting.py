@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from rota.core.derived.holdings import least_of
 from rota.scheduling.api import NamesVictim
 from rota.scheduling.evict.lending import Lenders, suspends
 from rota.scheduling.evict.prospects import Emptied, asks_all, state_of
 from rota.scheduling.evict.search import Preemption
 from rota.scheduling.evict.worth import Worth
 from rota.scheduling.later.promises import asking_of
-from rota.scheduling.limits.least import least_of
 from rota.scheduling.limits.quota import GivenBack
 from rota.scheduling.place.gang import Placed
 
@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from rota.scheduling.later.promising import Promising
     from rota.scheduling.limits.quota import Quotas
     from rota.scheduling.order.heads import Head
+    from rota.scheduling.order.keys import Keys
     from rota.scheduling.place.node_checks import NodeChecks
     from rota.scheduling.place.node_index import Space
-    from rota.scheduling.rules import Rules
 
 #: When a pass has evicted as many jobs as it may, the next claimants are looked at a little later,
 #: at a full step of the clock: the moment must not depend on which pass looked.
@@ -48,11 +48,9 @@ class EvictingPass(Protocol):
     view: View
     quotas: Quotas
     checks: NodeChecks
+    keys: Keys
     promising: Promising
     plan: PassResult
-
-    @property
-    def rules(self) -> Rules: ...
 
     @property
     def now_s(self) -> float: ...
@@ -122,7 +120,7 @@ class Takeovers:
         self._counted: dict[int, int] = {}
         #: Nodes without all that claimants of a priority may evict.
         self._emptied: dict[tuple[float, bool, str], Emptied] = {}
-        told = isinstance(this.rules.victims, NamesVictim)
+        told = isinstance(this.keys.rules.victims, NamesVictim)
         #: Each lane has to be asked, as victims may be found for it at any time.
         self.asks_all = asks_all(this.cluster, lends=this.quotas.lends, told=told)
 
@@ -297,7 +295,7 @@ class Takeovers:
         claimant = claimant._replace(borrows=self._borrows(entry.key))
         names, barred = self._open_to(head, entry), self._claimed(entry, claimant)
         self.is_kept_off = not barred.isdisjoint(names)
-        rule = this.rules.victims
+        rule = this.keys.rules.victims
         if isinstance(rule, NamesVictim):
             chosen = rule.should_preempt(full.candidates.known_to(claimant), entry)
             if chosen is None:
@@ -327,7 +325,7 @@ class Takeovers:
 
     def _searching(self) -> Preemption:
         if self._search is None:
-            this, rule = self._pass, self._pass.rules.victims
+            this, rule = self._pass, self._pass.keys.rules.victims
             cluster, rooms = this.cluster, this.space.rooms
             make = partial(
                 Preemption, cluster, rooms, this.now_s, self._worth.of_running, rule,

@@ -76,6 +76,8 @@ class Leavers:
 
     def follow_begun(self) -> None:
         """Attempts that had not begun when they were last asked are asked again once they have."""
+        if not self._young:
+            return
         for name, begun in [(name, self._begun(name)) for name in self._young]:
             if begun:
                 self.follow(name, begun)

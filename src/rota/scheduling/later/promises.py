@@ -101,10 +101,8 @@ class Promises:
 
     def next_due_s(self) -> float:
         """When the next promise is due; infinite: there is none."""
-        if not self.kept:
-            return INFINITE
         now_s = self.timeline.now_s
-        return min((p.start_s for p in self.kept.values() if p.start_s > now_s), default=INFINITE)
+        return min([p.start_s for p in self.kept.values() if p.start_s > now_s], default=INFINITE)
 
     def is_due(self, job: int) -> bool:
         """Whether the job was promised to start by now."""
@@ -130,7 +128,8 @@ class Promises:
     def claim_reservations(self) -> None:
         """Nothing is claimed but by the reservations that stand now."""
         timeline = self.timeline
-        timeline.unclaim()
+        if timeline.claims:
+            timeline.unclaim()
         self.grounds.begin(self.waits)
         if self._cluster.reservations or self._cluster.live.ending:
             for name, claim in claims_of(self._cluster, timeline.now_s, timeline):
@@ -149,7 +148,8 @@ class Promises:
 
     def is_there(self, promise: Promise) -> bool:
         """Whether all of its nodes are in service."""
-        return all(allocation.node in self._space.rooms for allocation in promise.allocations)
+        rooms = self._space.rooms
+        return all([allocation.node in rooms for allocation in promise.allocations])
 
     def keep(self, promise: Promise) -> None:
         """The promise stands, and its room is claimed."""
@@ -271,7 +271,7 @@ class Promises:
         """When the room that the job was lent is due, if it could stay longer; 0: it was not."""
         limit_s = entry.key.time_limit_s
         claims = self.timeline.claims
-        if not claims or (limit_s and limit_s <= entry.run_s):
+        if limit_s and limit_s <= entry.run_s:
             return 0.0
         end_s = self.timeline.now_s + entry.run_s
         due = [

@@ -96,7 +96,8 @@ class Promising:
         promises.forget_gone()
 
     def _claims(self) -> dict[str, tuple[Claim, ...]]:
-        return {name: tuple(found) for name, found in self._promises.timeline.claims.items()}
+        claims = self._promises.timeline.claims
+        return {name: tuple(found) for name, found in claims.items()} if claims else {}
 
     def moved(self) -> list[str]:
         """Nodes with other claims than after the last pass."""

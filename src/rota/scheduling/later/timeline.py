@@ -127,8 +127,6 @@ class Timeline:
 
     def unclaim(self) -> None:
         """Nothing is claimed any more."""
-        if not self.claims:
-            return
         for name, claims in self.claims.items():
             stay = self._stay(name)
             for claim in claims:

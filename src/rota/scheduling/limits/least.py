@@ -4,22 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rota.core.facts.resources import NOTHING, Amount
+from rota.core.derived.holdings import least_of
+from rota.core.facts.resources import Amount
 
 if TYPE_CHECKING:
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Shape
-
-
-def least_of(shape: Shape) -> Amount:
-    """What a job holds at the least when it starts: an elastic one has its fewest tasks then.
-
-    What it keeps from others beyond that, on nodes of its own, depends on the nodes.
-    """
-    least = NOTHING
-    for role in shape.roles:
-        least = least.plus(role.request.amount, shape.least_tasks(role))
-    return least
 
 
 def whole_nodes(cluster: Cluster, shape: Shape) -> list[Amount]:

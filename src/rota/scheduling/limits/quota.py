@@ -161,7 +161,6 @@ class Quotas:
         self._rules = cluster.policy.backfill
         self._price = price
         self._book = RuleBook(cluster, now_s)
-        self._licenses = LicenseCounts(cluster)
         self._by_key: dict[LaneKey, JobBound] = {}
         self._bounds: dict[Binding, JobBound] = {}
         #: What is borrowed was asked for: from here on it is noted when that changes.
@@ -212,6 +211,10 @@ class Quotas:
             return False
         wish = self._wish(key, amount, 1)
         return any(_exceeds(rule, wish) for rule in soft)
+
+    @cached_property
+    def _licenses(self) -> LicenseCounts:
+        return LicenseCounts(self._cluster)
 
     @cached_property
     def lends(self) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.derived.holdings import least_of
 from rota.core.derived.lanes import shape_of
 from rota.core.facts.errors import Conflict, Rejected
 from rota.core.facts.tenant import NO_QUOTA
 from rota.core.words.units import counted
-from rota.scheduling.limits.least import least_of, size_of, whole_nodes
+from rota.scheduling.limits.least import size_of, whole_nodes
 from rota.scheduling.limits.licenses import refuse_licenses
 from rota.scheduling.limits.quota import UNITS, wish_of
 from rota.scheduling.limits.quota_rules import Dimension, counters_of, paid_s_of

@@ -59,6 +59,8 @@ class FairShare:
         self._total = total
         self._rules = cluster.policy.share
         self._simple = self._rules.form == "simple"
+        #: Accounts that have had too much of their share may have to wait for others.
+        self.is_barring = self._rules.hard_ratio > 0.0
         self._leaves: dict[Account, ShareNode] = {}
         self._nodes: dict[Account, ShareNode] = {}
         self._use: ShareUse | None = None
@@ -67,11 +69,6 @@ class FairShare:
         self._moves = 0
         #: A lane of an account within the hard limit that may start, as of a number of moves.
         self._contender: tuple[int, Lane | None] = (-1, None)
-
-    @property
-    def is_barring(self) -> bool:
-        """Whether accounts that have had too much of their share may have to wait for others."""
-        return self._rules.hard_ratio > 0.0
 
     def ratio(self, user: str, project: str) -> float:
         """Use over target, respecting the tree: 0 for nothing used, 1 for exactly the share.

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rota.core.derived.holdings import least_of
 from rota.scheduling.api import Entry
 from rota.scheduling.order.lengths import run_s_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from rota.core.cluster import Cluster
     from rota.core.derived.lanes import Lane, Shape
     from rota.core.facts.array import Array
-    from rota.core.facts.resources import Amount
     from rota.scheduling.order.keys import Key, Keys
     from rota.scheduling.order.standing import Standing
 
@@ -33,11 +33,11 @@ class Head:
         *("full", "is_spent", "key", "lane", "shape"),
     )
 
-    def __init__(self, cluster: Cluster, lane: Lane, amount: Amount) -> None:
+    def __init__(self, cluster: Cluster, lane: Lane) -> None:
         self.lane = lane
-        #: What each of its jobs holds when it starts.
-        self.amount = amount
         self.shape: Shape = cluster.lanes.shapes[lane.key.shape]
+        #: What each of its jobs holds when it starts.
+        self.amount = least_of(self.shape)
         self._candidates = _walk(cluster, lane)
         #: Its array or 0, and its job, from the first ``advance`` on, and the own key of that;
         #: none is left: spent.
@@ -57,7 +57,7 @@ class Head:
             self.is_spent = True
             return None
         _, job_id, self.array = found
-        item = cluster.arrays[self.array] if self.array else cluster.jobs[job_id]
+        item = cluster.families.arrays[self.array] if self.array else cluster.jobs[job_id]
         key = self.lane.key
         self.entry = Entry(job_id, key, self.shape, item.submitted_s, item.eligible_s, self._run_s)
         return self.entry
@@ -66,15 +66,11 @@ class Head:
 class Heads:
     """The heads of the lanes that one pass has come to, with their own keys."""
 
-    def __init__(
-        self, cluster: Cluster, standing: Standing, keys: Keys, amount: Callable[[int], Amount]
-    ) -> None:
+    def __init__(self, cluster: Cluster, standing: Standing, keys: Keys) -> None:
         self._cluster = cluster
         self._standing = standing
         #: By which lanes stand in line, and the ones that heads have.
         self._keys = self._given = keys
-        self._amount = amount
-        self._amounts: dict[int, Amount] = {}
         self._of: dict[int, Head] = {}
         #: Lanes of which every job has started.
         self.started: set[int] = set()
@@ -86,15 +82,23 @@ class Heads:
             if not head.is_spent:
                 head.key = keys.own(head.entry)
 
-    def opened(self, number: int) -> Head | None:
-        """The head of a lane that the pass has come to; None: it did not."""
-        return self._of.get(number)
+    def own_key(self, lane: Lane, *, passing: bool) -> Key | None:
+        """The own key of a lane, or its key among those that may pass the first; None: no job.
+
+        What is known of a lane that the pass has not come to serves without opening it.
+        """
+        if lane.number not in self._of:
+            known = self._standing.known_key(lane.number, self._keys.now_s, passing=passing)
+            if known is not None:
+                return known
+        head = self.opening(lane)
+        return head.key if head is not None else None
 
     def opening(self, lane: Lane) -> Head | None:
         """The head of a lane, at the job that the pass has come to; None when it has no job."""
         head = self._of.get(lane.number)
         if head is None:
-            head = self._of[lane.number] = self._head(lane)
+            head = self._of[lane.number] = Head(self._cluster, lane)
             entry = head.advance(self._cluster)
             if entry is not None:
                 known = self._standing.key_of(entry, lane.number, self._keys.now_s)
@@ -105,13 +109,6 @@ class Heads:
                     head.key = self._given.own(entry)
         return None if head.is_spent else head
 
-    def _head(self, lane: Lane) -> Head:
-        shape = lane.key.shape
-        amount = self._amounts.get(shape)
-        if amount is None:
-            amount = self._amounts[shape] = self._amount(shape)
-        return Head(self._cluster, lane, amount)
-
     def head_of(self, job: int) -> Head | None:
         """A waiting job as if it stood in front of its lane."""
         cluster = self._cluster
@@ -119,7 +116,7 @@ class Heads:
         lane = cluster.lanes.where.get(array.id if array is not None else job)
         if lane is None:
             return None
-        head = self._head(lane)
+        head = Head(cluster, lane)
         head.array = array.id if array is not None else 0
         head.entry = entry_in(cluster, lane, head.array or job)._replace(job=job)
         return head
@@ -136,12 +133,12 @@ def entry_in(cluster: Cluster, lane: Lane, item: int) -> Entry:
 def _walk(cluster: Cluster, lane: Lane) -> Iterator[Candidate]:
     """Candidates in order: an element that has a record already stands among its siblings."""
     siblings: Iterator[Candidate] = iter(())
-    sibling = None
+    sibling, arrays = None, cluster.families.arrays
     for priority, item in lane.walk():
         while sibling is not None and sibling[:2] < (priority, item):
             yield sibling
             sibling = next(siblings, None)
-        array = cluster.arrays.get(item)
+        array = arrays.get(item)
         if array is None:
             yield priority, item, 0
         else:

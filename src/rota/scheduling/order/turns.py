@@ -61,16 +61,6 @@ class Turns:
             keys.is_alone = len(accounts) <= 1 and len(accounts | standing.accounts) <= 1
         self._queues.fill(self._keyed(found))
 
-    def own_key(self, lane: Lane) -> Key | None:
-        """The own key of a lane; None when it has no job left."""
-        if self._heads.opened(lane.number) is None:
-            standing, now_s = self._standing, self.keys.now_s
-            known = standing.known_key(lane.number, now_s, passing=self.is_resorted)
-            if known is not None:
-                return known
-        head = self._opening(lane)
-        return head.key if head is not None else None
-
     def first(self, *, blocked: bool, overdue: bool = False) -> Head | None:
         """The head whose turn it is. ``blocked``: lanes that wait for room take theirs too.
 
@@ -161,7 +151,9 @@ class Turns:
         )
 
     def _keyed(self, lanes: Iterable[Lane]) -> list[tuple[Key, Lane]]:
-        return [(key, lane) for lane in lanes if (key := self.own_key(lane)) is not None]
+        own, passing = self._heads.own_key, self.is_resorted
+        keyed = [(own(lane, passing=passing), lane) for lane in lanes]
+        return [(key, lane) for key, lane in keyed if key is not None]
 
     def _waiting(self) -> Iterator[Lane]:
         """The lanes of open shapes that wait for room and have no turn yet."""

@@ -16,6 +16,7 @@ from rota.scheduling.place.node_room import WHOLE
 from rota.scheduling.place.numbers import Numbers
 from rota.scheduling.place.wants import (
     AMOUNTS,
+    BUCKET_BITS,
     CLAIM_AT,
     FIELD,
     GUARDS,
@@ -59,8 +60,8 @@ def left_parts(room: Room) -> tuple[int, ...]:
 class Bucket:
     """Nodes that are interchangeable for now."""
 
-    __slots__ = ("amounts", "claim_s", "count", "finger", "free", "kind", "left", "names",
-                 "number", "sign", "term", "vector")  # fmt: skip
+    __slots__ = ("amounts", "claim_s", "count", "free", "kind", "left", "names", "number",
+                 "sign", "tail", "term", "vector")  # fmt: skip
 
     def __init__(
         self, number: int, vector: int, kind: NodeClass, sign: int, state: DeviceState
@@ -84,9 +85,9 @@ class Bucket:
         #: The first moment for which another job has a claim on the nodes.
         self.claim_s = INFINITE
         #: The part of the score that a node has of itself, once it was asked for.
-        self.term: int | None = None
-        #: What tells it from other buckets with the same score.
-        self.finger = 0
+        self.term = 0
+        #: What tells it from other buckets with the same score, and its number.
+        self.tail = 0
         #: A heap of the names. It may hold names of nodes that left; ``count`` is the truth.
         self.names: list[str] = []
         self.count = 0
@@ -133,7 +134,8 @@ class Buckets:
         if bucket is None:
             bucket = Bucket(self.made, vector, kind, sign, self.states.of[sign])
             bucket.claim_s = claim_s
-            bucket.finger = rank or finger(amounts, self._content(kind, sign, claim_s))
+            told = rank or finger(amounts, self._content(kind, sign, claim_s))
+            bucket.tail = told << BUCKET_BITS | self.made
             self._live[vector] = self.by_number[self.made] = bucket
             self.made += 1
         self.at[name] = bucket
@@ -174,7 +176,7 @@ class Buckets:
         parts: list[int] = []
         for device in room.devices.values():
             # As ``idle``, ``free_mib`` and ``left_milli`` say it, in one go.
-            if device.taken or not device.device.usable:
+            if device.taken or not device.usable:
                 continue
             memory_mib = device.device.memory_mib
             left = memory_mib - device.shared_mib - device.foreign_mib

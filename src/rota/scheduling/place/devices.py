@@ -45,7 +45,7 @@ class DeviceLike(Protocol):
 
 def open_devices(request: Request, rooms: Collection[DeviceLike]) -> list[DeviceLike]:
     """Devices that the request could be given, all of them together: never a whole and its part."""
-    found = [room for room in rooms if room.offers(request)]
+    found = [room for room in rooms if not room.taken and room.offers(request)]
     for room in rooms:
         if room.device.parent >= 0:
             return _without_overlap(request.device_count, found, [*rooms])
@@ -136,10 +136,10 @@ def _near(devices: list[Device], count: int) -> tuple[int, ...]:
 def _loneliest(domains: dict[int, list[Device]]) -> int:
     """One device: from the domain with the fewest left, and rather one without linked peers."""
     group = min(domains.values(), key=lambda group: (len(group), group[0].numa))
-    if not any(device.links for device in group):
-        return min(device.index for device in group)
+    if not any([device.links for device in group]):
+        return min([device.index for device in group])
     present = {device.index for device in group}
-    return min((len(present.intersection(d.links)), d.index) for d in group)[1]
+    return min([(len(present.intersection(d.links)), d.index) for d in group])[1]
 
 
 def _linked(group: list[Device], count: int) -> tuple[int, tuple[int, ...]]:

@@ -36,6 +36,9 @@ class FilterProblem(NamedTuple):
 
 NO_PROBLEM = FilterProblem()
 
+#: What devices say that are no part of another.
+NO_PARENT = frozenset({-1})
+
 
 class Case(NamedTuple):
     """One task and one class of nodes: what every filter looks at."""
@@ -102,15 +105,14 @@ def _device(case: Case) -> str:
     if not request.device_count:
         return ""
     of_kind = [d for d in case.spec.machine.devices if d.kind == request.device]
-    return _too_few(request, of_kind, _noun(request, typed=False))
+    return _too_few(request, of_kind, typed=False)
 
 
 def _device_type(case: Case) -> str:
     request = case.request
     if not request.device_count or request.device_type in ("", "auto"):
         return ""
-    of_type = [d for d in case.spec.machine.devices if _is_asked(d, request)]
-    return _too_few(request, of_type, _noun(request, typed=True))
+    return _too_few(request, _asked(case), typed=True)
 
 
 def _device_memory(case: Case) -> str:
@@ -118,12 +120,11 @@ def _device_memory(case: Case) -> str:
     least = max(request.device_memory_mib, 1 if request.shared else 0)
     if not request.device_count or not least:
         return ""
-    devices = case.spec.machine.devices
-    large = [d for d in devices if _is_asked(d, request) and d.memory_mib >= least]
-    noun = _noun(request, typed=True)
-    if request.device_memory_mib:
-        return _too_few(request, large, f"{noun} with {format_mib(request.device_memory_mib)}")
-    return _too_few(request, large, f"{noun} that can be shared")
+    large = [device for device in _asked(case) if device.memory_mib >= least]
+    size = format_mib(request.device_memory_mib) if request.device_memory_mib else ""
+    return _too_few(
+        request, large, typed=True, which=f" with {size}" if size else " that can be shared"
+    )
 
 
 def _cpus(case: Case) -> str:
@@ -271,16 +272,23 @@ def _offered(case: Case, there: int, overcommit: float) -> int:
     return min(int(there * overcommit), there) if firm else int(there * overcommit)
 
 
-def _is_asked(device: Device, request: Request) -> bool:
-    return device.kind == request.device and is_variant(device.model, request.device_type)
+def _asked(case: Case) -> list[Device]:
+    """The devices of the kind and the model that the task asks for."""
+    kind, model = case.request.device, case.request.device_type
+    devices = case.spec.machine.devices
+    return [d for d in devices if d.kind == kind and is_variant(d.model, model)]
 
 
-def _too_few(request: Request, devices: list[Device], what: str) -> str:
+def _too_few(request: Request, devices: list[Device], *, typed: bool, which: str = "") -> str:
     """``has 2 of the 4 gpus``; empty when there are enough that are neither broken nor closed."""
-    have = _usable_together([device for device in devices if device.usable])
+    usable = [device for device in devices if device.healthy and not device.closed]
+    # All of them together: a whole device counts as its parts.
+    cut = {device.parent for device in usable}
+    have = len(usable) if cut <= NO_PARENT else sum([d.index not in cut for d in usable])
     wanted = request.device_count
     if have >= wanted:
         return ""
+    what = _noun(request, typed=typed) + which
     elsewhere = sum(device.elsewhere for device in devices)
     closed = sum(device.closed for device in devices) - elsewhere
     broken = sum(not device.healthy and not device.closed for device in devices)
@@ -296,12 +304,6 @@ def _noun(request: Request, *, typed: bool) -> str:
     kind = request.device if request.device_count == 1 else f"{request.device}s"
     named = typed and request.device_type not in ("", "auto")
     return f"{request.device_type} {kind}" if named else kind
-
-
-def _usable_together(devices: list[Device]) -> int:
-    """How many may be handed out at once: a whole device counts as its parts."""
-    cut = {device.parent for device in devices if device.parent >= 0}
-    return sum([device.index not in cut for device in devices]) if cut else len(devices)
 
 
 def _unfulfilled(selector: Selector, labels: Mapping[str, str]) -> str:

@@ -19,11 +19,10 @@ from rota.scheduling.place.gradient import Gradient
 from rota.scheduling.place.scores import MEASURES, shared_tightness, strategy
 from rota.scheduling.place.stranding import FINEST, Stranding
 from rota.scheduling.place.wants import (
-    BUCKET_BITS,
     BUCKET_MASK,
     CLIP_MAX,
-    FINGER_BITS,
     GUARDS,
+    SCORE_AT,
     SCORE_TOP,
     STATE_MASK,
     Want,
@@ -207,8 +206,8 @@ class Heaps:
     def _catch_up_by_bucket(self, want: Want, seen: int) -> None:
         packed, standings, clip, guards = want.packed, want.standings, want.clip, GUARDS
         heaps, asks, extra, weigh = want.heaps, want.asks, self.extra, self._buckets.weigh
-        shared, spread = want.shared, want.spread and self._fit
-        by_dimension = self._fit and not shared
+        shared, count, fit = want.shared, want.request.device_count, self._fit
+        spread = want.spread and fit
         stranding, known = self._stranding, self._stranding.fits
         for bucket in reversed(self._buckets.by_number.values()):
             made = bucket.number
@@ -219,26 +218,32 @@ class Heaps:
             number, left, takes = bucket.kind.id, bucket.left, clip
             standing = standings[number] if number in standings else self.standing(want, number)
             if standing is None or (
-                shared and not (takes := _sharers(want, standing, bucket.free[4]))
+                shared
+                and (
+                    not (share := standing.share)
+                    or len(free := bucket.free[4]) < count
+                    or free[count - 1] < share
+                )
             ):
                 continue
             if clip > 1:
-                takes = beside(asks, left, takes)
+                takes = beside(asks, left, _sharers(want, share, free) if shared else clip)
             if (asked := standing.asked) is not None:
                 fits = known.get((number, bucket.sign, left[0])) or self._fits(bucket)
                 fit_there = fits.known.get(asked) or stranding.fit(asked, fits)
                 score = standing.base + standing.slope * fit_there // FINEST
-            elif by_dimension:
+            elif fit and not shared:
                 const, dimension, slope, most, *_ = standing
                 score = const - slope * left[dimension] // most
+            elif fit:
+                tight = shared_tightness(standing.most, free, bucket.kind.total[4])
+                score = standing.base + standing.slope // UNIT * tight
             else:
                 score = self._score(want, bucket, standing)
-            if spread:
-                score += weigh(bucket) if (term := bucket.term) is None else term
+            score += (bucket.term or weigh(bucket)) if spread else 0
             if extra is not None:
                 score += extra(want.shape, _view(bucket))
-            key = (SCORE_TOP - score) << FINGER_BITS | bucket.finger
-            heappush(heaps[takes], key << BUCKET_BITS | made)
+            heappush(heaps[takes], (SCORE_TOP - score) << SCORE_AT | bucket.tail)
 
     def _catch_up_by_state(self, want: Want, seen: int) -> None:
         """The same where every node has a bucket of its own: what was found out about a state
@@ -261,8 +266,7 @@ class Heaps:
             takes, score = known
             if self.extra is not None:
                 score += self.extra(want.shape, _view(bucket))
-            key = (SCORE_TOP - score) << FINGER_BITS | bucket.finger
-            heappush(heaps[takes], key << BUCKET_BITS | bucket.number)
+            heappush(heaps[takes], (SCORE_TOP - score) << SCORE_AT | bucket.tail)
 
     def _worth(self, want: Want, bucket: Bucket) -> tuple[int, int] | None:
         """How many of a want such a node takes, and how good it is; None: none fits."""
@@ -281,7 +285,10 @@ class Heaps:
         if standing is None:
             return 0
         if want.shared:
-            takes = _sharers(want, standing, bucket.free[4])
+            count, share, free = want.request.device_count, standing.share, bucket.free[4]
+            if not share or len(free) < count or free[count - 1] < share:
+                return 0
+            takes = _sharers(want, share, free)
         return beside(want.asks, bucket.left, takes) if takes > 1 else takes
 
     def _fits(self, bucket: Bucket) -> Fits:
@@ -291,23 +298,15 @@ class Heaps:
         return self._stranding.fits_in(state, devices, total)
 
     def _score(self, want: Want, bucket: Bucket, standing: ClassFit) -> int:
-        """The score where one dimension does not say it all."""
+        """The score where the strategy looks at all amounts together."""
         free, total = bucket.free, bucket.kind.total
-        if not self._fit:
-            return self._strategy(want.request, free, total, standing.static) + standing.chosen
-        tight = shared_tightness(standing.most, free[4], total[4])
-        return standing.base + standing.slope // UNIT * tight
+        return self._strategy(want.request, free, total, standing.static) + standing.chosen
 
 
-def _sharers(want: Want, standing: ClassFit, free: tuple[int, ...]) -> int:
-    """How many of a want devices with this free memory take, up to what matters."""
-    count, share = want.request.device_count, standing.share
-    if not share or len(free) < count or free[count - 1] < share:
-        return 0
-    if want.clip == 1:
-        return 1
+def _sharers(want: Want, share: int, free: tuple[int, ...]) -> int:
+    """How many of a want devices with this free memory take that take one, up to what matters."""
     places = sum([left // share for left in free])
-    return max(1, min(want.clip, places // count))
+    return max(1, min(want.clip, places // want.request.device_count))
 
 
 def _view(bucket: Bucket) -> NodeView:

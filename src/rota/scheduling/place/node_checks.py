@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from rota.core.derived.holdings import amount_of_all
@@ -44,9 +45,12 @@ class NodeChecks:
         self._rules = rules
         self._quotas = quotas
         self._neighbours: Neighbours | None = None
-        self._loads = ClusterLoads(space)
         #: Who started in this pass before anybody asked: (node, its labels, the job's labels).
         self._started: list[tuple[str, Mapping[str, str], Mapping[str, str]]] = []
+
+    @cached_property
+    def _loads(self) -> ClusterLoads:
+        return ClusterLoads(self._space)
 
     def hinders(self, shape: Shape) -> bool:
         """Whether more than room and rules of its own may keep a shape waiting."""

@@ -30,7 +30,7 @@ from rota.scheduling.place.nodeclass import Classes
 from rota.scheduling.place.ranks import Ranks
 from rota.scheduling.place.scores import COARSE
 from rota.scheduling.place.tariff import Tariff
-from rota.scheduling.place.wants import BUCKET_BITS, BUCKET_MASK, FINGER_BITS, INFINITE
+from rota.scheduling.place.wants import BUCKET_MASK, INFINITE, SCORE_AT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -61,13 +61,16 @@ class EngineNodes(NamedTuple):
     early: set[str]
 
     def note(self, node: Node) -> None:
-        self.drop(node.name)
-        if node.spec.engine:
-            self.sides[node.name] = node.spec.side
-        if node.spec.pool:
-            self.pools.add(node.name)
-        if node.spec.early:
-            self.early.add(node.name)
+        spec = node.spec
+        if spec.name in self.sides:
+            self.drop(spec.name)
+        if not spec.engine:
+            return
+        self.sides[spec.name] = spec.side
+        if spec.pool:
+            self.pools.add(spec.name)
+        if spec.early:
+            self.early.add(spec.name)
 
     def drop(self, name: str) -> None:
         self.sides.pop(name, None)
@@ -262,8 +265,7 @@ class Space:
         self, heap: list[int], ask: Ask, bonus: Callable[[str], int]
     ) -> tuple[str, Room] | None:
         ranked = sorted(
-            ((entry >> BUCKET_BITS + FINGER_BITS) - bonus(name), name)
-            for entry, name in self._nodes_of(heap)
+            ((entry >> SCORE_AT) - bonus(name), name) for entry, name in self._nodes_of(heap)
         )
         for _, name in ranked:
             room = ask(name)
@@ -355,4 +357,4 @@ class Space:
         if want.picky or until_s > bucket.claim_s or bucket.kind.mixed:
             return True
         # Where there are engines, a gang must not lie half in one.
-        return want.shape.task_count > 1 and bool(self.engines.sides)
+        return bool(self.engines.sides) and want.shape.task_count > 1

@@ -32,10 +32,12 @@ WHOLE = 1000
 class DeviceRoom:
     """One device within a pass: whole, shared with some memory left, or taken."""
 
-    __slots__ = ("device", "foreign_mib", "foreign_pids", "shared_mib", "sharers", "taken")
+    __slots__ = ("device", "foreign_mib", "foreign_pids", "shared_mib", "sharers", "taken",
+                 "usable")  # fmt: skip
 
     def __init__(self, device: Device) -> None:
         self.device = device
+        self.usable = device.usable
         #: How many hold it alone: more than one while a victim leaves for its successor.
         self.taken = 0
         self.sharers = 0
@@ -45,19 +47,19 @@ class DeviceRoom:
 
     def copy(self) -> DeviceRoom:
         twin = object.__new__(DeviceRoom)
-        twin.device = self.device
+        twin.device, twin.usable = self.device, self.usable
         twin.taken, twin.sharers, twin.shared_mib = self.taken, self.sharers, self.shared_mib
         twin.foreign_mib, twin.foreign_pids = self.foreign_mib, self.foreign_pids
         return twin
 
     @property
     def idle(self) -> bool:
-        return not (self.taken or self.sharers or self.foreign_pids) and self.device.usable
+        return not (self.taken or self.sharers or self.foreign_pids) and self.usable
 
     @property
     def free_mib(self) -> int:
         """Memory for one more sharer; 0 when there can be none."""
-        if self.taken or not self.device.usable:
+        if self.taken or not self.usable:
             return 0
         return max(0, self.device.memory_mib - self.shared_mib - self.foreign_mib)
 
@@ -84,7 +86,7 @@ class DeviceRoom:
         device = self.device
         return (
             device.kind == request.device
-            and device.usable
+            and self.usable
             and is_variant(device.model, request.device_type)
             and (not request.device_indices or device.index in request.device_indices)
             and (request.device_memory_mib <= device.memory_mib or not request.device_memory_mib)
@@ -237,7 +239,7 @@ class Room:
         rooms = self.devices.values()
         if len(open_devices(request, rooms)) >= request.device_count:
             return ""
-        usable = sum(room.device.kind == request.device and room.device.usable for room in rooms)
+        usable = sum(room.device.kind == request.device and room.usable for room in rooms)
         if usable < request.device_count:
             return f"{request.device}s"
         if sum(room.matches(request) for room in rooms) < request.device_count:

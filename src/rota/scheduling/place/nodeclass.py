@@ -7,6 +7,7 @@ score needs beyond what is left on the single node.
 from __future__ import annotations
 
 from functools import reduce
+from operator import is_not
 from typing import TYPE_CHECKING, NamedTuple
 
 from rota.scheduling.place.filters import Case, first_problem
@@ -192,19 +193,19 @@ class Classes:
 
     def sort_in(self, node: Node) -> None:
         """See what class the node is of now."""
-        told = (node.spec, node.labels, node.taints)
-        before = self._told.get(node.name)
-        if before is not None and all(old is new for old, new in zip(before, told, strict=True)):
+        name, told = node.spec.name, (node.spec, node.labels, node.taints)
+        before = self._told.get(name)
+        if before is not None and not any(map(is_not, before, told)):
             return
-        self._told[node.name] = told
+        self._told[name] = told
         key = class_key(node)
         kind = self._by_key.get(key)
         if kind is None:
             kind = self._by_key[key] = self._make(node)
-        old = self.of.get(node.name)
+        old = self.of.get(name)
         if old is kind:
             return
-        self.of[node.name] = kind
+        self.of[name] = kind
         if kind not in self._population:
             self._population[kind] = 0
             self._dearest_for.clear()

@@ -108,6 +108,8 @@ def _is_wished(shape: Shape, labels: Mapping[str, str]) -> bool:
 
 def _wished(shape: Shape) -> int:
     placement = shape.placement
+    if not (placement.selectors or placement.affinities):
+        return 0
     return sum(abs(s.weight) for s in placement.selectors) + sum(
         abs(a.weight) for a in placement.affinities
     )

@@ -35,6 +35,8 @@ BUCKET_MASK = (1 << BUCKET_BITS) - 1
 #: Equal scores are told apart by the amounts themselves, then by the class, the device state and
 #: the claim, never by which came first: numbers that were given out in some order say nothing.
 FINGER_BITS = 64
+#: The score stands above both.
+SCORE_AT = FINGER_BITS + BUCKET_BITS
 HALF_MASK = (1 << 32) - 1
 MIX = 0x9E3779B97F4A7C15
 PRIME = (1 << 32) - 5
@@ -70,14 +72,19 @@ def content_of(value: object) -> int:
 class Want:
     """One kind of task, and the buckets that it fits in by how many of it they take."""
 
-    __slots__ = ("asks", "cleaned", "clip", "cursor", "heaps", "measure", "packed", "picky",
-                 "points", "request", "seen", "shape", "shared", "spread", "standings")  # fmt: skip
+    __slots__ = (
+        *("asks", "cleaned", "clip", "cursor", "exclusive", "firm", "heaps", "measure"),
+        *("packed", "picky", "points", "request", "seen", "shape", "shared", "spread"),
+        "standings",
+    )
 
     def __init__(
         self, request: Request, shape: Shape, clip: int, *, picky: bool, spread: bool
     ) -> None:
         self.request = request
         self.shape = shape
+        self.firm = shape.service is ServiceClass.GUARANTEED
+        self.exclusive = shape.placement.exclusive
         #: More than this many on one node make no difference.
         self.clip = clip
         alone = 0 if request.shared else request.device_count
@@ -102,14 +109,6 @@ class Want:
         self.picky = picky
         #: The emptiest node is the best.
         self.spread = spread
-
-    @property
-    def firm(self) -> bool:
-        return self.shape.service is ServiceClass.GUARANTEED
-
-    @property
-    def exclusive(self) -> bool:
-        return self.shape.placement.exclusive
 
     def start_over(self, measure: Measure | None) -> None:
         """All buckets are to be scored anew; the classes that it may go to are as they were."""
