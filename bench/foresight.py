@@ -1,9 +1,9 @@
 """How true foretold starts are: one table over all logs of a folder and some that are made up.
 
-    python -m bench.foresight FOLDER [--jobs 20000] [--every 3] [--policy easy,default,...]
-    python -m bench.foresight FOLDER --choose
+    python -m bench.foresight FOLDER [--skip 0] [--jobs 20000] [--every 3] [--policy easy,...]
+    python -m bench.foresight FOLDER --choose grace_s,remembered,common_step
 
-The second chooses the constants of ``rota.scheduling.answers.bands.Tuning`` for each log on all
+The second chooses these constants of ``rota.scheduling.answers.bands.Tuning`` for each log on all
 the others (a log and its cleaned copy count as one), and tells how the log fares with them.
 Logs that are made up never take part in a choice.
 """
@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from bench.foresight_logs import invented
-from rota.scheduling.answers.bands import SHARES, Bands, Tuning, Word
+from rota.scheduling.answers.bands import NEAR_S, SHARES, Bands, Tuning, Word
 from rota.scheduling.answers.words import Said, ToldWords
 from rota.sim.cut import Cut, cut
 from rota.sim.foresight import Foresight, Told, foresee
@@ -34,11 +34,12 @@ if TYPE_CHECKING:
     from rota.sim.trace import Trace
 
 POLICIES = "easy,default,priority-easy,conservative"
-#: Constants that are tried, all combinations.
-GRID = {
+#: What is tried of each constant; of those that are to be chosen, all combinations.
+TRIED: dict[str, tuple[float, ...]] = {
     "grace_s": (3.0, 10.0, 60.0),
     "remembered": (100, 200, 400),
     "common_step": (0.02, 0.05, 0.1),
+    "aim_step": (0.0, 0.002, 0.005, 0.01),
 }
 #: A site that begins is judged by its first words as well.
 FIRST = 200
@@ -90,16 +91,22 @@ def loss(told: list[Told], tuning: Tuning) -> float:
 
 
 def _points(said: list[tuple[Word, Told]]) -> float:
-    held = [word.held(each.waited_s) for word, each in said]
-    missed = [abs(mean(each[at] for each in held) - share) for at, share in enumerate(SHARES)]
+    """What bands hold too little, or more than they must: starts at the very moment are in all."""
+    exact = mean(abs(word.planned_s - each.waited_s) < NEAR_S for word, each in said)
+    within = [word.within(each.waited_s) for word, each in said]
+    held = [mean(each[at] for each in within) for at in range(len(SHARES))]
+    missed = [
+        max(share - got, got - max(share, exact), 0.0)
+        for got, share in zip(held, SHARES, strict=True)
+    ]
     return 100.0 * mean(missed)
 
 
-def choose(found: dict[tuple[str, str], list[Told]]) -> None:
+def choose(found: dict[tuple[str, str], list[Told]], names: list[str]) -> None:
     """Leave one log out, choose on the others, and tell what it is worth on the one left out."""
     tried = [
-        msgspec.convert(dict(zip(GRID, each, strict=True)), Tuning)
-        for each in product(*GRID.values())
+        msgspec.convert(dict(zip(names, each, strict=True)), Tuning)
+        for each in product(*(TRIED[name] for name in names))
     ]
     losses = {
         (key, at): loss(told, each) for key, told in found.items() for at, each in enumerate(tried)
@@ -112,7 +119,7 @@ def choose(found: dict[tuple[str, str], list[Told]]) -> None:
         ours = mean(loss(found[key], Tuning()) for key in own)
         there = mean(losses[key, best] for key in own)
         floor = min(mean(losses[key, at] for key in own) for at in range(len(tried)))
-        values = {name: getattr(tried[best], name) for name in GRID}
+        values = {name: getattr(tried[best], name) for name in names}
         print(f"without {family}: {values}; loss there {there:.2f},")
         print(f"    with the constants in use {ours:.2f}, with the best in hindsight {floor:.2f}")
 
@@ -126,24 +133,28 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--jobs", type=int, default=20_000)
+    parser.add_argument("--skip", type=int, default=0)
     parser.add_argument("--every", type=int, default=3)
     parser.add_argument("--policy", default=POLICIES)
-    parser.add_argument("--choose", action="store_true")
+    parser.add_argument("--choose", metavar="CONSTANTS", default="")
     options = parser.parse_args()
+    names = [name for name in options.choose.split(",") if name]
+    if unknown := [name for name in names if name not in TRIED]:
+        parser.error(f"--choose: {unknown[0]} is none of {', '.join(TRIED)}")
     traces = [read_trace(path) for path in sorted(options.folder.glob("*.swf*"))]
-    if not options.choose:
+    if not names:
         traces += invented()
     found: dict[tuple[str, str], list[Told]] = {}
     print(HEAD)
     for trace in traces:
-        part = cut(trace, Cut(jobs=options.jobs))
+        part = cut(trace, Cut(skip=options.skip, jobs=options.jobs))
         every = options.every if len(part.jobs) > FEW else 1
         for policy in map(check_name, options.policy.split(",")):
             told = foresight_of(part, policy, every)
             found[trace.name, policy] = told.told
             print(row(trace.name, told), flush=True)
-    if options.choose:
-        choose(found)
+    if names:
+        choose(found, names)
 
 
 if __name__ == "__main__":

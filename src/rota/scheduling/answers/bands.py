@@ -12,6 +12,12 @@ Many jobs start at the very second that was foretold. A band that ends there hol
 none: it cannot hold just its share. Then such a start counts for the part of them that the band
 would need (``Word.edges``); else what is right too often would be narrowed for ever.
 
+So each class of waits may hold more than was said of it, and of jobs that come together only some
+are counted above. What all words together held is what a site sees. By that the bands *aim* at a
+share: a little lower after each start that they held, a little higher after each that they
+missed. Where more than half of all starts are exact, the band of half ends as the moment itself,
+and holds no fewer.
+
 Memory is bounded: a window of ratios for each class of waits, and one for all of them.
 """
 
@@ -26,11 +32,19 @@ import msgspec
 SHARES = (0.5, 0.8, 0.9)
 #: The share of starts that the latest time of a word is to hold: "nine in ten before".
 MOST = 0.9
+#: All of them: the bands, then the latest time.
+ALL = (*SHARES, MOST)
 #: A class holds foretold waits up to this many times as long as its shortest; the last is open.
 BREADTH, CLASSES = 4.0, 12
 #: A start this near to the plan is taken to be at the very moment, and bands reach this far
 #: beyond their ends, so that it is in a band that ends there.
 NEAR_S = 0.1
+#: No band is narrower.
+MOMENT_S = 3 * NEAR_S
+#: Starts that were held by moments and wait to be made up for by wider bands.
+OWED = 20
+#: The aim of a band is no lower than this part of its share, no further above it, and no higher.
+AIM_LEAST, AIM_ABOVE, AIM_MOST = 0.2, 0.25, 0.98
 #: What sums of seconds may be off by.
 ROUNDED_S = 0.001
 #: Errors count as this much larger when they are compared.
@@ -68,6 +82,8 @@ class Tuning(msgspec.Struct, frozen=True, kw_only=True):
     of_wave: int = 10
     #: Starts over which the plan's own word and the middle of what came of it are compared.
     compared: int = 50
+    #: How far a start moves what bands aim at.
+    aim_step: float = 0.005
 
 
 class Word(msgspec.Struct, frozen=True, array_like=True):
@@ -87,6 +103,17 @@ class Word(msgspec.Struct, frozen=True, array_like=True):
     speaker: int = 0
     #: Starts that had been learned from: words said with the same knowledge are of one wave.
     wave: int = 0
+
+    def within(self, waited_s: float) -> list[bool]:
+        """Whether each band holds a job that waited so long, ends included."""
+        return [low <= waited_s <= high for low, high in self.bands_s]
+
+    def is_moment(self, band: int) -> bool:
+        """Whether a band is as narrow as can be."""
+        if band >= len(self.bands_s):
+            return False
+        low, high = self.bands_s[band]
+        return high - low < MOMENT_S
 
     def held(self, waited_s: float) -> list[float]:
         """For how much each band held a job that waited so long: 1, 0, or on its edge a part."""
@@ -124,6 +151,8 @@ class BandRecord(msgspec.Struct, array_like=True):
     """All that was learned, as it is kept from one life to the next."""
 
     windows: list[Window]
+    #: Which shares bands aim at so that all words together hold theirs, and the latest time.
+    aims: list[float] = msgspec.field(default_factory=lambda: [*ALL])
 
 
 class _Ends(msgspec.Struct, frozen=True):
@@ -138,13 +167,16 @@ class _Ends(msgspec.Struct, frozen=True):
 class Bands:
     """Says how long a job will wait and how sure that is, and learns from how long it did."""
 
-    __slots__ = ("_ascending", "_ends", "_heard", "_tuning", "_windows")
+    __slots__ = ("_aims", "_ascending", "_ends", "_heard", "_owed", "_tuning", "_windows")
 
     def __init__(self, record: BandRecord | None = None, tuning: Tuning | None = None) -> None:
-        if record is None or len(record.windows) != CLASSES + 1:
+        #: How far aims are to go down as soon as a band is wide enough for it.
+        self._owed = [0.0] * len(ALL)
+        sizes = (CLASSES + 1, len(ALL))
+        if record is None or (len(record.windows), len(record.aims)) != sizes:
             record = BandRecord([_new_window() for _ in range(CLASSES + 1)])
         self._tuning = tuning or Tuning()
-        self._windows = record.windows
+        self._windows, self._aims = record.windows, record.aims
         self._ascending = [sorted(window.ratios) for window in self._windows]
         #: What each window says, worked out when it is first asked after a start.
         self._ends: dict[int, _Ends] = {}
@@ -153,7 +185,7 @@ class Bands:
 
     @property
     def record(self) -> BandRecord:
-        return BandRecord(self._windows)
+        return BandRecord(self._windows, self._aims)
 
     @property
     def told(self) -> int:
@@ -193,13 +225,17 @@ class Bands:
     def miss(self, word: Word, band: int) -> None:
         """A job still waits for which this band of its word is over."""
         self._correct(word, {band: 0.0}, self._weight(word.wave, band))
+        self._aim(word, {band: False})
         self._ends.clear()
 
     def learn(self, word: Word, waited_s: float, missed: int = 0) -> None:
         """A job has started, so long after this was said of it; ``missed``: bands told before."""
-        held = [*word.held(waited_s), float(word.has_started(waited_s))]
-        news = {at: each for at, each in enumerate(held) if at >= missed or at == len(SHARES)}
-        self._correct(word, news, self._weight(word.wave))
+        in_time = word.has_started(waited_s)
+        held = [*word.held(waited_s), float(in_time)]
+        new = [*range(missed, len(SHARES)), len(SHARES)]
+        self._correct(word, {at: held[at] for at in new}, self._weight(word.wave))
+        within = [*word.within(waited_s), in_time]
+        self._aim(word, {at: within[at] for at in new})
         waited_s = word.meant_s(waited_s)
         for place in (self._class_of(word.planned_s), CLASSES):
             window = self._windows[place]
@@ -270,8 +306,23 @@ class Bands:
         for place, step in steps.items():
             more = self._windows[place].more
             for at, got in held.items():
-                asked = more[at] + weight * step * ((*SHARES, MOST)[at] - got)
+                asked = more[at] + weight * step * (self._aims[at] - got)
                 more[at] = min(max(asked, -CORRECTED), CORRECTED)
+
+    def _aim(self, word: Word, within: dict[int, bool]) -> None:
+        """Aim at more where all words held too few starts, at less where they held too many.
+
+        A moment cannot be narrowed: what it held too often waits for a band that can.
+        """
+        step = self._tuning.aim_step
+        for at, was in within.items():
+            moved = self._owed[at] + step * (ALL[at] - was)
+            if moved < 0.0 and word.is_moment(at):
+                self._owed[at] = max(moved, -OWED * step)
+                continue
+            self._owed[at] = 0.0
+            low, high = ALL[at] * AIM_LEAST, min(ALL[at] + AIM_ABOVE, AIM_MOST)
+            self._aims[at] = min(max(self._aims[at] + moved, low), high)
 
     def _work_out(self, place: int) -> _Ends:
         ascending, window = self._ascending[place], self._windows[place]
@@ -284,21 +335,24 @@ class Bands:
         middle = _quantile(ascending, 0.5) if moved < plain else 0.0
         bands: list[tuple[float, float]] = []
         low = high = middle
-        for share, extra in zip(SHARES, more, strict=False):
-            below, above = _around(ascending, middle, share + extra)
+        *asked, asked_of_most = (
+            min(aim + extra, share + CORRECTED)
+            for aim, extra, share in zip(self._aims, more, ALL, strict=True)
+        )
+        for each in asked:
+            below, above = _around(ascending, middle, each)
             # A band that is to hold more lies around the one that is to hold less.
             low, high = min(low, below), max(high, above)
             bands.append((low, high))
-        most = max(middle, _reach(ascending, middle, MOST + more[-1]))
+        most = max(middle, _reach(ascending, middle, asked_of_most))
         edges = tuple(
-            _edge(ascending, band, share) for band, share in zip(bands, SHARES, strict=True)
+            _edge(ascending, band, aim) for band, aim in zip(bands, self._aims, strict=False)
         )
         return _Ends(middle, most, tuple(bands), edges)
 
 
 def _new_window() -> Window:
-    count = len(SHARES) + 1
-    return Window([*PRIOR], [-1] * len(PRIOR), [0.0] * count, [0.0, 0.0])
+    return Window([*PRIOR], [-1] * len(PRIOR), [0.0] * len(ALL), [0.0, 0.0])
 
 
 def _edge(ascending: list[float], band: tuple[float, float], share: float) -> float:
