@@ -36,7 +36,7 @@ BAD = {
     "priority too high": (["submit", "--priority", "101", "--", "true"], "0 to 100"),
     "malformed umask": (["submit", "--umask", "999", "--", "true"], "octal"),
     "unknown ulimit": (["submit", "--ulimit", "nosuch=1", "--", "true"], "nosuch"),
-    "malformed begin": (["submit", "--begin", "yesterday", "--", "true"], "yesterday"),
+    "malformed begin": (["submit", "--begin", "someday", "--", "true"], "someday"),
     "malformed sweep": (["submit", "--param", "lr", "--", "true"], "lr"),
     "shared without memory": (["submit", "--gpus", "1", "--shared", "--", "true"], "--gpu-mem"),
     "unknown parent": (["submit", "--after-ok", "987654", "--", "true"], "987654"),

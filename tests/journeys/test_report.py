@@ -43,8 +43,8 @@ def test_a_week_is_told_as_text_page_json_and_csv(box: Box):
 
 def test_what_cannot_be_is_refused_in_a_line(box: Box):
     assert box.refusal("report", "fortnight") == (
-        "rota: period: 'fortnight' is not valid; week, month or a duration such as 14d"
+        "rota: period: 'fortnight' is not valid; week, month, or a time of 1h to 366d"
     )
     assert "exclude each other" in box.refusal("report", "--csv", "--json")
     assert box.refusal("report", "--html", "no/such/folder.html").startswith("rota: --html: ")
-    assert "period_s" in box.refusal("report", "400d")
+    assert "'400d'" in box.refusal("report", "400d")

@@ -40,7 +40,7 @@ from rota.rpc.visits import (
 )
 
 #: Raised when either side could misread the other.
-PROTOCOL = 8
+PROTOCOL = 7
 
 
 class Saved(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -279,7 +279,7 @@ class Welcome(ToAgent, frozen=True, tag="welcome"):
     run: int = 0
     #: How often it wants to hear what is measured; 0: never.
     measure_s: float = 0.0
-    #: The hello that it answers, by its ``greeting``.
+    #: The hello that it answers, by its ``greeting``; an older controller says none.
     answers: int = 0
 
 

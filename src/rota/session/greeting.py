@@ -3,7 +3,8 @@
 Each hello carries a number that no other has, and the welcome repeats it. What comes later names
 the session of that welcome. On one connection of a sound network nothing else can arrive. But what
 stands in between may mix connections up, and an agent that takes the session of another node for
-its own starts the work of that node a second time.
+its own starts the work of that node a second time. A controller from before there were such
+numbers repeats none, and is believed as before: heads are upgraded one after the other.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Greeting:
 
     def objection(self, message: ControllerMessage) -> str:
         """Why this is not said to us, in one line; empty: it is."""
-        if isinstance(message, Welcome) and message.answers != self._number:
+        if isinstance(message, Welcome) and message.answers not in (0, self._number):
             return "a welcome that answers another hello"
         return ""
 

@@ -66,8 +66,8 @@ def audit(
 
 
 @audit.command()
-@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path(exists=True))
-@click.option("--key-file", type=click.Path(exists=True, dir_okay=False), help="audit.key_file.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True, type=click.Path())
+@click.option("--key-file", type=click.Path(), help="audit.key_file.")
 def verify(files: tuple[str, ...], key_file: str | None) -> None:
     """Find lines that were changed or removed.
 
@@ -77,13 +77,17 @@ def verify(files: tuple[str, ...], key_file: str | None) -> None:
     """
     try:
         key = read_key(key_file) if key_file else b""
-    except ValueError as error:
+    except (OSError, ValueError) as error:
         raise click.BadParameter(str(error), param_hint="--key-file") from None
-    with ExitStack() as stack:
-        opened = [
-            stack.enter_context(open(name, encoding="utf-8", errors="replace")) for name in files
-        ]
-        found = look_through(chain.from_iterable(opened), key)
+    try:
+        with ExitStack() as stack:
+            opened = [
+                stack.enter_context(open(name, encoding="utf-8", errors="replace"))
+                for name in files
+            ]
+            found = look_through(chain.from_iterable(opened), key)
+    except OSError as error:
+        raise click.BadParameter(str(error), param_hint="FILE") from None
     if found.trouble:
         click.echo("\n".join(found.trouble))
         raise SystemExit(1)
