@@ -14,6 +14,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 import time
 from functools import partial
 from pathlib import Path
@@ -91,7 +92,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rota.controller")
 
-LOCK_TRIES = 5
+LOCK_TRIES, SWITCH_S = 5, 0.0005
 
 
 class Lock:
@@ -129,6 +130,9 @@ def run(plan: ControllerPlan) -> None:
 
     # Environments of users are in what we write: it is nobody else's to read.
     os.umask(0o077)
+    # A commit in its thread asks for the interpreter many times, and would wait 5 ms each time
+    # while the loop makes a long list for somebody.
+    sys.setswitchinterval(SWITCH_S)
     _allow_many_connections()
     folder = Path(plan.state_dir)
     lock = Lock(folder)
