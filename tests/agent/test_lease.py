@@ -127,7 +127,7 @@ def test_a_lease_that_is_renewed_in_time_touches_nothing(own_keeper: Keeper):
 
 
 def test_the_lease_ends_work_although_the_agent_is_dead(own_keeper: Keeper, tmp_path: Path):
-    heeds = f"trap 'touch {tmp_path}/told; exit 0' TERM; touch {tmp_path}/up; sleep 60 & wait"
+    heeds = f"trap 'touch {tmp_path}/told; exit 0' TERM; sleep 60 & touch {tmp_path}/up; wait"
     own_keeper.shell("orphan", heeds)
     wait_until((tmp_path / "up").exists)
     hold(own_keeper, 0.2)
