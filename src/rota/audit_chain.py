@@ -10,7 +10,6 @@ import hashlib
 import hmac
 import os
 import re
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -31,10 +30,12 @@ class ChainedLine(NamedTuple):
 
 
 class Chained(NamedTuple):
-    """What was found in lines: how many, where chains begin, how the last one ends, what is odd."""
+    """What was found in lines: how many, where chains begin, what the first one goes on from where
+    it begins none, how the last one ends, what is odd."""
 
     lines: int
     begins: tuple[int, ...]
+    before: str
     last: str
     trouble: tuple[str, ...]
 
@@ -70,15 +71,19 @@ def read_key(path: str) -> bytes:
 
 def last_of(path: str) -> str:
     """Where a file ends, so that the next line goes on from there; a line that was cut off ends."""
-    with suppress(FileNotFoundError), open(path, "r+b") as file:
+    if not os.path.isfile(path):
+        return ""  # It is not there yet, or a pipe, which has no end to go on from.
+    with open(path, "rb") as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - _TAIL_BYTES))
         body = file.read()
-        if body and not body.endswith(b"\n"):
+    if body and not body.endswith(b"\n"):
+        # Sites let such a file grow only, so it is opened for that alone.
+        with open(path, "ab") as file:
             file.write(b"\n")
-        for line in reversed(body.decode("utf-8", "replace").splitlines()):
-            if link := link_of(line):
-                return link.chain
+    for line in reversed(body.decode("utf-8", "replace").split("\n")):
+        if link := link_of(line):
+            return link.chain
     return ""
 
 
@@ -89,7 +94,7 @@ def link_of(line: str) -> ChainedLine | None:
 
 def look_through(lines: Iterable[str], key: bytes = b"") -> Chained:
     """Whether each line is as it was written, and behind the one that it was written behind."""
-    last, number = "", 0
+    last, before, number = "", "", 0
     begins: list[int] = []
     trouble: list[str] = []
     for number, line in enumerate(lines, 1):
@@ -99,9 +104,11 @@ def look_through(lines: Iterable[str], key: bytes = b"") -> Chained:
             continue
         if digest(key, link.after, link.body) != link.chain:
             trouble.append(f"line {number}: was changed, or written with another key")
-        elif not link.after or number == 1:
+        elif not link.after:
             begins.append(number)
+        elif number == 1:
+            before = link.after
         elif link.after != last:
             trouble.append(f"line {number}: what was written before it is missing")
         last = link.chain
-    return Chained(number, tuple(begins), last, tuple(trouble))
+    return Chained(number, tuple(begins), before, last, tuple(trouble))

@@ -52,14 +52,20 @@ def parse_moment(text: str, now_s: float, zone: tzinfo | None) -> float:
 
 
 def parse_past(text: str, now_s: float, zone: tzinfo | None) -> float:
-    """The same of what has passed: ``2h`` is that long ago, ``18:00`` and ``mon`` are the last."""
-    try:
-        moment_s = _read(text, now_s, zone, ahead=False)
-    except (ValueError, OverflowError):
-        raise ValueError(f"'{text[:60]}' is not valid; {_PAST_FORMS}") from None
+    """A moment as ``parse_last`` reads it, which must have passed."""
+    moment_s = parse_last(text, now_s, zone)
     if moment_s > now_s:
         raise ValueError(f"'{text[:60]}' is in the future; expected a moment that has passed")
     return moment_s
+
+
+def parse_last(text: str, now_s: float, zone: tzinfo | None) -> float:
+    """What may be meant twice has passed: ``2h`` is that long ago, ``18:00`` and ``mon`` are the
+    last. A date may be to come."""
+    try:
+        return _read(text, now_s, zone, ahead=False)
+    except (ValueError, OverflowError):
+        raise ValueError(f"'{text[:60]}' is not valid; {_PAST_FORMS}") from None
 
 
 def _read(text: str, now_s: float, zone: tzinfo | None, *, ahead: bool) -> float:

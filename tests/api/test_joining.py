@@ -27,7 +27,7 @@ from rota.rpc.messages import (
     SessionRefused,
     encode,
 )
-from rota.session.wire import TurnedAway, dial
+from rota.session.wire import ControllerAway, dial
 from tests.api.joining import Joiner, join_token
 from tests.api.running import WAIT_S, Caller, Running
 
@@ -254,7 +254,7 @@ def test_of_too_many_agents_at_once_the_last_are_told_when_to_come_again(
     monkeypatch.setattr(links, "NEWCOMERS_MAX", 0)
 
     async def dialled() -> float:
-        with pytest.raises(TurnedAway, match="busy") as away:
+        with pytest.raises(ControllerAway, match="busy") as away:
             await dial(f"http://127.0.0.1:{server.port}", n1.key, lambda _: None)
         return away.value.busy_s
 

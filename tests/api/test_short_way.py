@@ -166,6 +166,17 @@ def test_what_breaks_is_not_waited_for(line, monkeypatch):
     assert line.is_over()
 
 
+def test_a_submit_that_comes_while_one_is_at_work_is_answered_too(server, line):
+    server.store.may_commit.clear()
+    line.send(PLAIN)
+    await_job(server)
+
+    line.send(PLAIN)
+    server.store.may_commit.set()
+
+    assert [line.answer()[0] for _ in range(2)] == [201, 201]
+
+
 def test_a_token_that_is_not_valid_is_refused(line):
     line.send(with_field(b"Authorization: Bearer nonsense"))
 

@@ -131,6 +131,17 @@ def test_several_jobs_are_changed_and_done_again_at_once(home: Box) -> None:
     assert "there is no job python" in home.refusal("redo", str(other), "python", "train.py")
 
 
+def test_elements_are_done_again_only_where_there_are_such(home: Box) -> None:
+    single = waiting(home)
+    array = home.submit("--hold", "--array", "0-3", "--", "true")
+
+    of_one = home.refusal("redo", f"{single}_[0-1]")
+    failed = home.refusal("redo", f"{array}_[0-1]", "--failed")
+
+    assert f"there is no job {single}_0" in of_one
+    assert "leave out the elements" in failed
+
+
 def test_work_of_others_is_ended_after_a_yes_only(
     open_folder: Path, new_box: Callable[..., Box]
 ) -> None:
@@ -142,10 +153,14 @@ def test_work_of_others_is_ended_after_a_yes_only(
 
     refusal = box.refusal("cancel", "--all")
     by_range = box.refusal("cancel", f"{theirs}-{mine}")
+    array = other.job(["true"], hold=True, array="0-9")
+    by_elements = box.refusal("cancel", f"{array}_[5-6]")
+    box.rota("cancel", str(array))
     done = box.rota("cancel", "--all", "--yes").stdout
 
     assert "cancel 2 jobs, 1 of them of nobody? there is nobody to ask here: add --yes" in refusal
     assert "cancel 2 jobs, 1 of them of nobody?" in by_range
+    assert "of nobody? there is nobody to ask here: add --yes" in by_elements
     assert done == f"cancelled {theirs}, {mine}\n"
 
 

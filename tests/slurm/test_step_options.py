@@ -120,8 +120,9 @@ def test_verbose_tells_the_options_the_step_and_its_tasks(slurm: Slurm) -> None:
     assert any(line.endswith("box: task 0: Completed") for line in lines)
 
 
-def test_options_without_an_effect_are_told(slurm: Slurm) -> None:
-    done = slurm.run("srun", "-I60", "--cpu-bind=cores", "echo", "ran")
+@pytest.mark.parametrize("kind", ["cores", "core,verbose", "v,mask_cpu:0x3,0xc", "no"])
+def test_options_without_an_effect_are_told(slurm: Slurm, kind: str) -> None:
+    done = slurm.run("srun", "-I60", f"--cpu-bind={kind}", "echo", "ran")
 
     said = "srun: warning: --cpu-bind has no effect here\n"
     assert (done.stdout, done.stderr) == ("ran\n", said)

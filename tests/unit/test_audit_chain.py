@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import stat
 from typing import TYPE_CHECKING
 
@@ -93,3 +94,27 @@ def test_a_key_that_is_none_is_refused_in_one_line(tmp_path: Path, body: bytes):
 
     with pytest.raises(Rejected, match=r"audit\.key_file"):
         open_shipping(AuditSettings(file=str(tmp_path / "lines"), key_file=str(key)))
+
+
+def test_a_file_without_its_beginning_says_what_it_goes_on_from():
+    chain = Chain()
+    lines = [chain.line(f'{{"n":{n}}}') for n in range(3)]
+
+    found = look_through(lines[1:])
+
+    assert (found.begins, found.trouble) == ((), ())
+    assert found.before == look_through(lines[:1]).last
+
+
+def test_a_chain_goes_on_behind_a_record_with_odd_ends_of_lines(tmp_path):
+    path, chain = tmp_path / "audit.jsonl", Chain()
+    path.write_text(chain.line('{"object":"x\u2028y\x85z"}') + "\n", encoding="utf-8")
+
+    assert last_of(str(path)) == chain.last
+
+
+def test_what_only_grows_or_has_no_end_can_be_written_to(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+
+    assert last_of(str(tmp_path / "pipe")) == ""
+    assert last_of("/dev/stdout") == ""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rota.core.words.units import format_when
-from rota.moments import parse_moment, parse_past
+from rota.moments import parse_last, parse_moment, parse_past
 
 #: A Sunday.
 NOW_S = datetime(2026, 11, 15, 12, 0, tzinfo=UTC).timestamp()
@@ -90,3 +90,9 @@ def test_a_moment_that_cannot_be_read_is_refused_by_its_own_words(text: str) -> 
 @given(st.integers(0, 4_000_000_000))
 def test_a_printed_moment_reads_back_as_the_same_moment(moment_s: int) -> None:
     assert parse_moment(format_when(moment_s), NOW_S, UTC) == moment_s
+
+
+def test_an_end_may_be_named_that_is_to_come() -> None:
+    assert parse_last("2026-11-20", NOW_S, UTC) == utc(20)
+    with pytest.raises(ValueError, match="is in the future"):
+        parse_past("2026-11-20", NOW_S, UTC)

@@ -53,6 +53,8 @@ def test_cells_and_curves_show_what_was_measured(
     expect(page.get_by_role("img", name=re.compile("^Memory: .* of 1 GiB"))).to_be_visible()
     cards[device]["use_percent"] = 0
     (tmp_path / "gpus.json").write_text(json.dumps(cards))
+    visitor.go("/")
+    expect(cell).to_have_attribute("aria-label", re.compile("0 % busy.*, idle$"))
     visitor.go("/web/people")
     expect(page.locator("#idle-gpus")).to_contain_text(f"box GPU {device} A100")
     expect(page.locator("#idle-gpus").get_by_role("link")).to_have_text(str(job))
@@ -74,6 +76,8 @@ def test_what_a_share_asks_for_and_holds_is_told(
 
     page = visitor.go("/")
     expect(page.locator(f"tr[data-job='{job}']")).to_contain_text("1 GPU (shared 10 GiB)")
+    greedy = page.locator("#machines .cell.overused")
+    expect(greedy).to_have_attribute("aria-label", re.compile("more memory used than was asked"))
     visitor.go(f"/web/job/{job}")
 
     expect(page.locator("#job-facts")).to_contain_text("1 GPU (shared 10 GiB)")

@@ -10,7 +10,7 @@ LONGEST_S = 15.0
 #: Even so often in a row no work is given up for it.
 PAUSES_IN_LEASE = 20
 #: A controller that is busy says for how long; more than this nobody believes.
-BUSY_S_MAX = 60.0
+BUSY_S_MAX = 5.0
 
 
 class Pauses:

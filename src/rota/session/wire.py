@@ -53,12 +53,12 @@ log = logging.getLogger("rota.agent")
 class ControllerAway(Exception):
     """The controller cannot be reached now; the text says why in one line."""
 
-    #: How long it wants to be left alone, because too many dial it at once.
+    #: How long it wants to be left alone, because too many dial it at once, or it stands by.
     busy_s = 0.0
 
 
 class TurnedAway(ControllerAway):
-    """The controller does not take what was shown to it, or not now."""
+    """The controller does not take what was shown to it."""
 
 
 class ControllerLink(asyncio.Protocol):
@@ -258,7 +258,7 @@ def _refusal(refusal: Exception) -> ControllerAway:
     if isinstance(refusal, InvalidStatus) and refusal.response.status_code in BUSY:
         after = refusal.response.headers.get("Retry-After", "")
         if is_digits(after) and len(after) < 5:
-            busy = TurnedAway("the controller is busy")
+            busy = ControllerAway("the controller is busy, or stands by")
             busy.busy_s = float(after)
             return busy
     return ControllerAway(str(refusal))
@@ -296,8 +296,8 @@ async def dial(
         for task in dialling:
             task.cancel()
         await asyncio.gather(*dialling, return_exceptions=True)
-    turned_away = [error for error in failures if isinstance(error, TurnedAway)]
-    raise (turned_away or failures)[-1]
+    # A refusal says the most, and one that is busy for now the least.
+    raise max(failures, key=lambda error: (isinstance(error, TurnedAway), not error.busy_s))
 
 
 async def _dial_one(

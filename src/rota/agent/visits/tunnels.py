@@ -162,13 +162,14 @@ class Tunnels:
         own = frozenset(message.own) if message.boot == boot_id() else frozenset[int]()
         for host in HOSTS:
             look = partial(_who_listens, host, message.port, pid, own)
-            stranger = await loop.run_in_executor(self._looks, look)
-            if stranger is None:
-                continue  # It would come back to the caller, and from there to us, for ever.
-            if stranger:
-                problem = f"port {message.port} is not the job's: it is one of user {stranger}"
-                continue
             try:
+                async with asyncio.timeout(CONNECT_S):
+                    stranger = await loop.run_in_executor(self._looks, look)
+                if stranger is None:
+                    continue  # It would come back to the caller, and from there to us, for ever.
+                if stranger:
+                    problem = f"port {message.port} is not the job's: it is one of user {stranger}"
+                    continue
                 async with asyncio.timeout(CONNECT_S):
                     await loop.create_connection(lambda: tunnel, host, message.port)
             except ConnectionRefusedError:

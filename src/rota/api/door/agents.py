@@ -17,7 +17,7 @@ import msgspec
 
 from rota.api.auth import require, shown_id
 from rota.controller.agents.identity import versions_differ
-from rota.core.facts.errors import Rejected, RotaError
+from rota.core.facts.errors import Busy, Rejected, RotaError
 from rota.core.facts.tenant import LOCAL, Access
 from rota.rpc.messages import PROTOCOL, SessionRefused, decode_from_agent, encode
 
@@ -85,7 +85,7 @@ async def serve(
         actor = _agent(identify, scope)
     except RotaError as error:
         links.refusals.note(_place(scope), "", _shown(scope), str(error))
-        await _turn_away(send, str(error))
+        await _turn_away(send, str(error), UNAVAILABLE if isinstance(error, Busy) else FORBIDDEN)
         return
     if links.is_rushed:
         await _turn_away(send, "too many agents come at once", UNAVAILABLE)

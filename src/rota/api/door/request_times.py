@@ -21,6 +21,7 @@ ROUTES = frozenset(
         *("events", "status", "stats", "policy", "reservations", "topology", "tokens", "quotas"),
         *("groups", "clusters", "pilots", "audit", "bundles", "secrets", "metrics", "report"),
         *("healthz", "readyz", "docs", "slurm", "agents", "notify", "allocations"),
+        *("checkpoints", "endpoints", "failover", "gpu", "plan", "pools", "vdcs", "web"),
     }
 )
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})

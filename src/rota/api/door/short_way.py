@@ -131,10 +131,10 @@ class ShortWay(BoundedHeads):
     async def _served(self, headers: Headers, body: bytes) -> None:
         try:
             await self._answer(headers, body)
-        finally:
-            if self._at_work:
-                # Nobody waits for an answer that will not come.
-                self.transport.close()
+        except BaseException:
+            # Nobody waits for an answer that will not come.
+            self.transport.close()
+            raise
 
     async def _answer(self, headers: Headers, body: bytes) -> None:
         LOST.set(self.lost)

@@ -15,7 +15,7 @@ from rota.api.views.lookup import ID_MAX
 from rota.api.views.paging import Listed
 from rota.api.views.times import Moment, when
 from rota.core.facts.errors import Rejected
-from rota.moments import parse_past
+from rota.moments import parse_last
 from rota.store.api import AuditFilter
 
 
@@ -57,7 +57,7 @@ async def show_audit(
     """Reads of logs and requests, visits to terminals and refusals are in it, too."""
     host = context_of(request).host
     try:
-        since_s = parse_past(since, host.clock.now_s(), UTC) if since else 0.0
+        since_s = parse_last(since, host.clock.now_s(), UTC) if since else 0.0
     except ValueError as error:
         raise Rejected(f"since: {error}", field="since", value=since) from None
     await host.audit.flush()

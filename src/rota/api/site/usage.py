@@ -21,7 +21,7 @@ from rota.controller.commands.commands import ForgetUsage
 from rota.core.derived.holdings import price_of, uncharged_s
 from rota.core.derived.usage import DAY_S, DAYS_KEPT, Spent, Usage, rate_of, usage_key
 from rota.core.facts.errors import Rejected
-from rota.moments import parse_past
+from rota.moments import parse_last
 from rota.scheduling.order.fairshare import ShareRow, shares_of
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ def span_of(since: str, until: str, period_s: int, now_s: float) -> tuple[float,
 
 def _moment(name: str, text: str, now_s: float) -> float:
     try:
-        return parse_past(text, now_s, UTC)
+        return parse_last(text, now_s, UTC)
     except ValueError as error:
         raise Rejected(f"{name}: {error}", field=name, value=text) from None
 

@@ -89,7 +89,7 @@ def _time(seconds: float | None) -> str:
 @click.option(
     "--since", type=types.PAST, help="The period begins: 2026-11-01, mon 9:00, 30d (ago)."
 )
-@click.option("--until", type=types.PAST, help="It ends: 2026-12-01.  [default: now]")
+@click.option("--until", type=types.LAST, help="It ends: 2026-12-01.  [default: now]")
 @click.option(
     "--longest",
     type=types.Number(0, 100),

@@ -138,7 +138,7 @@ def _hours(hours: float) -> str:
 @click.option(
     "--since", type=types.PAST, help="The period begins: 2026-11-01, mon 9:00, 30d (ago)."
 )
-@click.option("--until", type=types.PAST, help="It ends: 2026-12-01.  [default: now]")
+@click.option("--until", type=types.LAST, help="It ends: 2026-12-01.  [default: now]")
 @click.option("--cost", is_flag=True, help="What it cost, and what budgets leave.")
 @click.option("--csv", "as_csv", is_flag=True, help="Use and cost of the period as CSV.")
 @click.option("--reset", is_flag=True, help="Forget what -u or -p (or with --all everybody) used.")

@@ -94,10 +94,12 @@ def _jobs(client: Client, options: dict[str, Any], filters: dict[str, str]) -> l
 def _among(client: Client, names: list[int | str]) -> list[dict[str, Any]]:
     """The unfinished ones of some jobs; elements of an array that wait together are one."""
     wanted = set(names)
+    arrays = {int(name.partition("_")[0]) for name in map(str, names) if "_" in name}
     return [
         job
         for job in chosen_jobs(client, {})
         if not wanted.isdisjoint((job["id"], job.get("array_id"), job["ref"]))
+        or (job.get("array_indices") and _id(job) in arrays)
     ]
 
 

@@ -110,6 +110,8 @@ def only_elements(stored: dict[str, Any], indices: Sequence[int], array: int) ->
             raise ClientError(f"there is no job {array}_{absent[0]}")
         body["parameters"] = stored["parameters"] | {"rows": [rows[index] for index in indices]}
     else:
+        if not stored.get("array"):
+            raise ClientError(f"there is no job {array}_{indices[0]}")
         runs, _ = parse_indices(str(stored["array"]))
         if absent := [index for index in indices if not any(index in run for run in runs)]:
             raise ClientError(f"there is no job {array}_{absent[0]}")
@@ -180,6 +182,8 @@ def redo(ctx: click.Context, /, with_dependents: bool, failed: bool, **params: A
     # All are read before the first is handed in: one that is not there makes no half of a redo.
     for job_id, indices in _submissions(client, jobs):
         stored = client.get(f"/jobs/{job_id}/request")
+        if failed and indices:
+            raise click.UsageError("--failed is for whole arrays: leave out the elements")
         if failed:
             stored = only_failed(client, job_id, stored)
         elif indices:
@@ -191,16 +195,23 @@ def redo(ctx: click.Context, /, with_dependents: bool, failed: bool, **params: A
         one = shown[0] if len(shown) == 1 else shown
         click.echo(json.dumps(one, indent=2, ensure_ascii=False))
         return
-    answers = []
-    for job_id, body in bodies.items():
-        answers.append(client.post("/jobs", body, key=new_key()))
-        if with_dependents:
-            answers += _redo_dependents(client, job_id, answers[-1]["id"])
-    if params["as_json"]:
-        click.echo(json.dumps(answers if with_dependents or len(bodies) > 1 else answers[0]))
-        return
-    for answer in answers:
-        click.echo(answer["id"])
+    answers: list[dict[str, Any]] = []
+    try:
+        for job_id, body in bodies.items():
+            answers.append(client.post("/jobs", body, key=new_key()))
+            if with_dependents:
+                answers += _redo_dependents(client, job_id, answers[-1]["id"])
+    finally:
+        # Also where a later one is refused: what was handed in is there.
+        _show(answers, several=with_dependents or len(bodies) > 1, as_json=params["as_json"])
+
+
+def _show(answers: list[dict[str, Any]], *, several: bool, as_json: bool) -> None:
+    if as_json and answers:
+        click.echo(json.dumps(answers if several else answers[0]))
+    elif not as_json:
+        for answer in answers:
+            click.echo(answer["id"])
 
 
 def _submissions(client: Client, jobs: Sequence[str]) -> Iterator[tuple[int, list[int]]]:

@@ -121,7 +121,7 @@ def _each(client: Client, names: list[int | str], body: dict[str, Any], as_json:
         try:
             answers.append(client.patch(f"/jobs/{segment(name)}", body))
         except Refused as error:
-            session.warn(str(error))
+            session.warn(f"{name}: {error}")
             refused = True
         else:
             click.echo("" if as_json else f"{_told(body, answers[-1])}\n", nl=False)

@@ -91,8 +91,11 @@ def verify(files: tuple[str, ...], key_file: str | None) -> None:
     if found.trouble:
         click.echo("\n".join(found.trouble))
         raise SystemExit(1)
-    begun = ", ".join(map(str, found.begins)) or "none"
-    click.echo(f"{found.lines} records as they were written; a chain begins at line {begun}")
+    begun = ", ".join(map(str, found.begins))
+    told = [f"a chain begins at line {begun}"] if begun else []
+    if found.before:
+        told.append(f"line 1 goes on from {found.before}, which is not in these files")
+    click.echo("; ".join([f"{found.lines} records as they were written", *told]))
     click.echo(f"the last digest is {found.last or 'none'}")
 
 

@@ -67,7 +67,8 @@ def _foretell(place: StateFolder, pids: dict[str, int], stop_jobs: bool) -> int:
     named = ", ".join(f"{name} (pid {pid})" for name, pid in pids.items() if pid)
     ended = active(place.client()) if stop_jobs else []
     jobs = f"; would cancel {each_of(ended)}" if ended else ""
-    going = "" if stop_jobs else _what_becomes_of(_active(place.status()), False)
+    pretended = pretend.is_marked(place.folder)
+    going = "" if stop_jobs else _what_becomes_of(_active(place.status()), pretended)
     print(f"would stop {named}{jobs}{going}")
     return 0
 

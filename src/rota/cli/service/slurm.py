@@ -26,7 +26,8 @@ COMPILERS = ("cc", "gcc", "clang")
 #: How the relay is linked: the way that starts fastest, or what this machine can do.
 WAYS = (
     (
-        *("bare.c", "-static", "-nostdlib", "-ffreestanding", "-fno-stack-protector"),
+        *("bare.c", "-static", "-no-pie", "-fno-pie", "-nostdlib", "-ffreestanding"),
+        "-fno-stack-protector",
         *("-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=0"),
     ),
     ("-static",),

@@ -83,6 +83,12 @@ def _past(text: str) -> float:
     return parse_past(text, time.time(), None)
 
 
+def _last(text: str) -> float:
+    from rota.moments import parse_last
+
+    return parse_last(text, time.time(), None)
+
+
 def _lasting(text: str) -> int:
     """How long from now on: a length of time, or the moment at which it ends."""
     try:
@@ -128,6 +134,7 @@ PRIORITY = AmountType("priority", _priority)
 UMASK = AmountType("mask", _umask)
 WHEN = AmountType("when", _when)
 PAST = AmountType("when", _past)
+LAST = AmountType("when", _last)
 # ``none`` takes it away.
 DEADLINE = AmountType("when", lambda text: 0.0 if text.strip().lower() == "none" else _when(text))
 LASTING = AmountType("time", _lasting)

@@ -112,7 +112,7 @@ class NotServed(CommandFailed):
         text = call.env.get(self._variable, "")
         if not text:
             return self.answer
-        code = int(text) & 0xFF if is_digits(text[:9]) else 0
+        code = int(text) & 0xFF if is_digits(text) and len(text) < 10 else 0
         if code:
             return msgspec.structs.replace(self.answer, code=code)
         said = f"{call.request.program}: error: {self._variable} has zero value\n"

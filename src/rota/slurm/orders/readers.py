@@ -148,12 +148,14 @@ def switches(text: str) -> str:
 
 
 def binding(kinds: str) -> Callable[[str], str]:
-    """``[verbose,]TYPE``, with a list behind some of them."""
+    """``[verbose,]TYPE``, with a list behind some of them; the words stand in any order."""
 
     def read(text: str) -> str:
-        kind = re.sub("^(verbose|quiet|v|q),", "", text.lower()).partition(":")[0]
-        if kind not in kinds.split():
-            raise ValueError(text)
+        known = [*kinds.split(), "verbose", "quiet", "v", "q"]
+        # Behind a comma a number goes on with the list before it.
+        for word in re.split(",(?![0-9])", text.lower()):
+            if re.split("[:=]", word)[0] not in known:
+                raise ValueError(text)
         return text
 
     return read

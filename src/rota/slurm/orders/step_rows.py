@@ -12,8 +12,8 @@ from rota.slurm.words import values
 _step = partial(OptionRow, of=STEPS)
 _ignored = partial(OptionRow, status=Status.IGNORED, of=STEPS)
 _CPUS = (
-    "none rank map_cpu mask_cpu rank_ldom map_ldom mask_ldom sockets cores threads ldoms boards"
-    " verbose quiet v q"
+    "none no rank map_cpu mask_cpu mapcpu maskcpu rank_ldom map_ldom mask_ldom socket sockets core"
+    " cores thread threads ldom ldoms board boards one_thread help"
 )
 _BINDING = Complaint(
     'unrecognized --cpu-bind argument "{value}"\n'

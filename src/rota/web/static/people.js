@@ -37,7 +37,9 @@ async function idle() {
   const { measured } = await feed("nodes", { names: "-" });
   $("#idle").hidden = !measured;
   if (!measured) return;
-  const [gpus, jobs] = [await api("/gpus?idle=true"), await api("/jobs?state=running&limit=1000")];
+  const gpus = await api("/gpus?idle=true");
+  const ids = [...new Set(gpus.items.flatMap((gpu) => gpu.jobs))].slice(0, 1000);
+  const jobs = ids.length ? await api(`/jobs?ids=${ids}&limit=1000`) : { items: [] };
   const owners = new Map(jobs.items.map((job) => [job.id, job.user]));
   unused = gpus.items.map((gpu) => ({ ...gpu, user: owners.get(gpu.jobs[0]) || "" }));
   const found = unused.map((gpu) => [

@@ -138,15 +138,16 @@ def _strip(asked: PageRequest, node: Node) -> Strip:
         memory_used_mb=spec.memory_mib - room.memory_mib,
         jobs=len({cluster.live.where[uid][0] for uid in node.live}),
         note=node.note,
-        cells=[_cell(cluster, view) for view in views],
+        cells=[_cell(cluster, view, takes_work=node.takes_work) for view in views],
     )
 
 
-def _cell(cluster: Cluster, view: GpuView) -> Cell:
+def _cell(cluster: Cluster, view: GpuView, *, takes_work: bool) -> Cell:
     held = [cluster.jobs[job].spec.user for job in view.jobs if job in cluster.jobs]
     return Cell(
         index=view.index,
-        state=view.state,
+        # Of a node that is down or drained nobody can have one.
+        state="closed" if view.state == "free" and not takes_work else view.state,
         model=view.model,
         memory_mb=view.memory_mb,
         taken_mb=view.memory_mb - view.memory_free_mb,
