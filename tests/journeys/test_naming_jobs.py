@@ -128,7 +128,7 @@ def test_several_jobs_are_changed_and_done_again_at_once(home: Box) -> None:
     home.rota("cancel", f"{array}_0")
     assert f"job {array}_0 is cancelled already" in home.refusal("hold", f"{array}_0", exit_code=1)
     assert f"rota release {array}_3" in home.rota("why", f"{array}_3").stdout
-    assert "there is no job python" in home.refusal("redo", str(other), "python", "train.py")
+    assert "there is no job nowhere" in home.refusal("redo", str(other), "nowhere", "train.py")
 
 
 def test_elements_are_done_again_only_where_there_are_such(home: Box) -> None:
