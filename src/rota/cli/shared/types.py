@@ -76,17 +76,11 @@ def _when(text: str) -> float:
     return moment_s
 
 
-def _past(text: str) -> float:
-    """A moment that has passed; a length of time is that long ago."""
-    from rota.moments import parse_past
+def _past(text: str, *, over: bool = True) -> float:
+    """A moment that has passed, or may be to come; a length of time is that long ago."""
+    from rota.moments import parse_last, parse_past
 
-    return parse_past(text, time.time(), None)
-
-
-def _last(text: str) -> float:
-    from rota.moments import parse_last
-
-    return parse_last(text, time.time(), None)
+    return (parse_past if over else parse_last)(text, time.time(), None)
 
 
 def _lasting(text: str) -> int:
@@ -134,7 +128,7 @@ PRIORITY = AmountType("priority", _priority)
 UMASK = AmountType("mask", _umask)
 WHEN = AmountType("when", _when)
 PAST = AmountType("when", _past)
-LAST = AmountType("when", _last)
+LAST = AmountType("when", lambda text: _past(text, over=False))
 # ``none`` takes it away.
 DEADLINE = AmountType("when", lambda text: 0.0 if text.strip().lower() == "none" else _when(text))
 LASTING = AmountType("time", _lasting)
