@@ -40,7 +40,7 @@ BAD = {
     "malformed sweep": (["submit", "--param", "lr", "--", "true"], "lr"),
     "shared without memory": (["submit", "--gpus", "1", "--shared", "--", "true"], "--gpu-mem"),
     "unknown parent": (["submit", "--after-ok", "987654", "--", "true"], "987654"),
-    "malformed parent": (["submit", "--after-ok", "x", "--", "true"], "x"),
+    "malformed parent": (["submit", "--after-ok", "nobodys", "--", "true"], "nobodys"),
     "unknown restart": (["submit", "--restart", "sometimes", "--", "true"], "sometimes"),
     "label without value": (["submit", "--label", "=x", "--", "true"], "label"),
     "unknown job": (["show", "987654"], "no job 987654"),
