@@ -13,10 +13,10 @@ import pytest
 
 from rota.cli.service.slurm import WAYS
 from rota.slurm.relay.programs import relay_sources
+from tests.support.machine import missing
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
     pytest.mark.skipif(
         platform.machine() not in ("x86_64", "aarch64"), reason="no bare build for this processor"
     ),
@@ -29,6 +29,8 @@ WAIT_S = 20.0
 @pytest.fixture(scope="module")
 def builds(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """``sbatch``, linked in two ways."""
+    if shutil.which("cc") is None:
+        missing("there is no C compiler")
     folder = tmp_path_factory.mktemp("relay")
     for name, text in relay_sources().items():
         (folder / name).write_text(text)
