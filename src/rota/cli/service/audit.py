@@ -77,7 +77,9 @@ def verify(files: tuple[str, ...], key_file: str | None) -> None:
     """
     try:
         key = read_key(key_file) if key_file else b""
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        raise click.BadParameter(f"{key_file}: {error.strerror}", param_hint="--key-file") from None
+    except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--key-file") from None
     try:
         with ExitStack() as stack:
@@ -87,7 +89,7 @@ def verify(files: tuple[str, ...], key_file: str | None) -> None:
             ]
             found = look_through(chain.from_iterable(opened), key)
     except OSError as error:
-        raise click.BadParameter(str(error), param_hint="FILE") from None
+        raise click.BadParameter(f"{error.filename}: {error.strerror}", param_hint="FILE") from None
     if found.trouble:
         click.echo("\n".join(found.trouble))
         raise SystemExit(1)
